@@ -1,0 +1,1 @@
+"""Content-addressed artifacts, their keys and manifests, and DuckDB views over their Parquet."""

@@ -1,0 +1,1 @@
+"""What each stage does: plain typed functions, one package a stage, no orchestration inside."""
