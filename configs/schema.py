@@ -248,6 +248,12 @@ class AlignmentConfig(Config):
     max_words: int = Field(default=200, ge=1, description="Pairs with a longer side (in units) are left out and counted.")
 
 
+class CountsConfig(Config):
+    """From counts of word pairs to counts of token pairs."""
+
+    min_count: float = Field(default=10.0, ge=0, description="Word pairs with a smaller count are dropped.")
+
+
 # ------------------------------------------------------------------------------------------------------------- mapping
 
 class MappingConfig(Config):
@@ -256,7 +262,6 @@ class MappingConfig(Config):
     method: Literal["trans-tokenization", "mean", "random"] = Field(
         default="trans-tokenization", description="The initialiser."
     )
-    min_count: float = Field(default=10.0, ge=0, description="Trans-tokenization: word pairs with a smaller count are dropped.")
     smoothing: float = Field(
         default=1.0, ge=0, description="Trans-tokenization: count added to pairs that need no evidence (identical, digits)."
     )
@@ -464,6 +469,7 @@ class Recipe(Config):
     paper: str = Field(default="", description="Where the values come from.")
     tokenizer: TokenizerConfig = Field(description="The new vocabulary.")
     alignment: AlignmentConfig = Field(default=AlignmentConfig(), description="Word alignment.")
+    counts: CountsConfig = Field(default=CountsConfig(), description="Token counts from word counts.")
     mapping: MappingConfig = Field(description="The initialiser.")
     training: TrainingConfig = Field(description="Training phases.")
     evaluation: EvaluationConfig = Field(default=EvaluationConfig(), description="Evaluation.")
@@ -479,6 +485,7 @@ class RunConfig(Config):
     bitext: BitextConfig | None = Field(default=None, description="Parallel text.")
     tokenizer: TokenizerConfig = Field(description="The new vocabulary.")
     alignment: AlignmentConfig = Field(description="Word alignment.")
+    counts: CountsConfig = Field(description="Token counts from word counts.")
     mapping: MappingConfig = Field(description="The initialiser.")
     training: TrainingConfig = Field(description="Training phases.")
     evaluation: EvaluationConfig = Field(description="Evaluation.")

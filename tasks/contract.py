@@ -100,6 +100,7 @@ STAGE_MODULES: dict[str, str] = {
     "fertility": "tasks.tokenizer.fertility_stage",
     "pretraining": "tasks.training.pretraining_stage",
     "alignment": "tasks.alignment.stage",
+    "counts": "tasks.alignment.counts_stage",
     "mapping": "tasks.embeddings.mapping_stage",
     "initial-model": "tasks.embeddings.initial_model_stage",
     "training": "tasks.training.stage",

@@ -1,0 +1,1 @@
+"""Prefect flows, deployments and the command line: the only place that imports Prefect."""
