@@ -403,7 +403,14 @@ class EvaluationConfig(Config):
     split: Literal["validation", "test"] = Field(default="test", description="Split of the corpus measured.")
     max_sentences: int = Field(default=2000, gt=0, description="At most this many sentences, first in the split's order.")
     window: int = Field(default=512, ge=8, description="Longest context in tokens; longer text is cut into windows.")
-    batch_size: int = Field(default=16, ge=1, description="Sentences in a forward pass.", json_schema_extra=NOT_IN_KEY)
+    batch_size: int = Field(
+        default=16, ge=1, description="Windows in a forward pass; in the key: it may change the last digits."
+    )
+    precision: Literal["float32", "source"] = Field(
+        default="float32",
+        description="Number format of the weights: 'float32' gives the same answer on every device; 'source' keeps the "
+        "format they are saved in (half the memory of a bfloat16 model).",
+    )
     generation_tokens: int = Field(default=64, ge=0, description="Tokens generated per prompt for the speed; 0 skips it.")
     generation_prompts: int = Field(default=8, ge=1, description="Prompts generated from for the speed.")
     threads: int = Field(default=0, ge=0, description="CPU threads; 0 means all.", json_schema_extra=NOT_IN_KEY)
@@ -478,15 +485,20 @@ class Recipe(Config):
 class RunConfig(Config):
     """Everything one run reads: language x model x recipe, overrides applied."""
 
-    language: LanguageConfig = Field(description="The target language.")
-    model: ModelConfig = Field(description="The source model.")
+    language: str = Field(pattern=CODE_PATTERN, description="Code of the target language.")
+    language_name: str = Field(description="English name of the target language.")
+    source_language: str = Field(pattern=CODE_PATTERN, description="Language of the bitext's source side.")
     recipe: str = Field(description="Name of the recipe.")
+    paper: str = Field(default="", description="Where the recipe's values come from.")
+    model: ModelConfig = Field(description="The source model.")
     corpus: CorpusConfig = Field(description="Monolingual text of the target language.")
     bitext: BitextConfig | None = Field(default=None, description="Parallel text.")
     tokenizer: TokenizerConfig = Field(description="The new vocabulary.")
+    fertility: FertilityConfig = Field(default=FertilityConfig(), description="Comparison of the two tokenizers.")
     alignment: AlignmentConfig = Field(description="Word alignment.")
     counts: CountsConfig = Field(description="Token counts from word counts.")
     mapping: MappingConfig = Field(description="The initialiser.")
+    initial_model: InitialModelConfig = Field(default=InitialModelConfig(), description="The model before training.")
     training: TrainingConfig = Field(description="Training phases.")
     evaluation: EvaluationConfig = Field(description="Evaluation.")
 
@@ -494,10 +506,31 @@ class RunConfig(Config):
     def _method_has_its_data(self) -> "RunConfig":
         if self.mapping.method == "trans-tokenization" and self.bitext is None:
             raise ValueError(
-                f"recipe {self.recipe!r} aligns parallel text, but language {self.language.code!r} has no `bitext`; "
+                f"recipe {self.recipe!r} aligns parallel text, but language {self.language!r} has no `bitext`; "
                 "add it to the language's YAML or take the recipe 'mean'"
             )
         return self
+
+
+class ReportNode(Config):
+    """One node of a run, as the report shows it."""
+
+    node: str = Field(min_length=1, description="Id of the node in the plan, for instance 'evaluation.initial'.")
+    stage: str = Field(min_length=1, description="Stage that made it, for instance 'evaluation'.")
+    label: str = Field(default="", description="Heading of its table or column; empty: the node's id.")
+    model: str = Field(default="", description="Evaluation: heading of the measured model's column; empty: made up.")
+
+
+class ReportConfig(Config):
+    """What a run's report says of the run, and the nodes it shows, in order."""
+
+    title: str = Field(min_length=1, description="Heading of the report.")
+    language: str = Field(pattern=CODE_PATTERN, description="BCP 47 code of the target language.")
+    language_name: str = Field(default="", description="English name of the target language.")
+    model: str = Field(default="", description="Name of the source model.")
+    recipe: str = Field(default="", description="Name of the recipe.")
+    paper: str = Field(default="", description="Where the recipe's values come from.")
+    nodes: tuple[ReportNode, ...] = Field(default=(), description="The nodes shown, in the order of the run.")
 
 
 def valid_code(code: str) -> bool:

@@ -1,0 +1,312 @@
+"""The command `langadapt`."""
+
+import json
+import os
+import sys
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from configs.load import ConfigError
+from flows.settings import Settings, set_prefect_defaults, settings
+
+app = typer.Typer(
+    name="langadapt",
+    help="Adapt a pretrained language model to a new language, as cached, resumable stages.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+PIPE_WIDTH = 140  # columns where the output is no terminal
+
+
+def _console(stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
+
+
+console = _console(stderr=False)
+errors = _console(stderr=True)
+
+EXIT_INPUT = 2
+EXIT_FAILED = 1
+
+Language = Annotated[str, typer.Argument(help="Target language: a name in configs/languages, or a .yaml file.")]
+Model = Annotated[str, typer.Option("--model", "-m", help="Source model: a name in configs/models, a .yaml or a folder.")]
+RecipeName = Annotated[str, typer.Option("--recipe", "-r", help="Recipe: a name in configs/recipes, or a .yaml file.")]
+Override = Annotated[list[str], typer.Option("--override", "-o", help="Changed value, as key.subkey=value. Repeatable.")]
+Rerun = Annotated[list[str], typer.Option("--rerun", help="Stage to run again although it is cached. Repeatable.")]
+Until = Annotated[str | None, typer.Option("--until", help="Last stage to run.")]
+StoreUrl = Annotated[str | None, typer.Option("--store", help="Artifact store: folder or fsspec URL [LANGADAPT_STORE].")]
+DataRoot = Annotated[str | None, typer.Option("--data-root", help="Folder of local data [LANGADAPT_DATA_ROOT].")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+"""Options that several commands share."""
+
+
+def _request(
+    language: str, model: str, recipe: str, overrides: list[str], rerun: list[str], until: str | None
+) -> Any:
+    from flows.runs import RunRequest
+
+    return RunRequest(language, model, recipe, tuple(overrides), tuple(rerun), until)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def _use_settings(where: Settings) -> None:
+    """Hand the chosen places to the flow, which reads them from the environment as in a worker."""
+    os.environ["LANGADAPT_STORE"] = where.store
+    os.environ["LANGADAPT_DATA_ROOT"] = str(where.data_root)
+    os.environ["LANGADAPT_VERIFY"] = where.verify
+
+
+@app.command()
+def run(
+    language: Language,
+    model: Model = "tiny-english",
+    recipe: RecipeName = "trans-tokenization",
+    override: Override = [],  # noqa: B006  # typer copies it
+    rerun: Rerun = [],  # noqa: B006
+    until: Until = None,
+    store: StoreUrl = None,
+    data_root: DataRoot = None,
+    verify: Annotated[str | None, typer.Option(help="How artifacts are checked: auto, full or size.")] = None,
+    prefect: Annotated[
+        bool | None,
+        typer.Option(
+            "--prefect/--no-prefect",
+            help="Run as a Prefect flow, or in this process alone. Default: as a flow, unless there is nothing to do "
+            "and no Prefect server is configured.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Adapt a model to a language; stages already in the store are taken from there."""
+    set_prefect_defaults()
+    from flows.display import ConsoleDisplay, use_display
+    from flows.runner import prepare, run_in_process
+
+    where = settings(store, data_root, verify)
+    request = _request(language, model, recipe, override, rerun, until)
+    prepared = prepare(request, where)
+    display = ConsoleDisplay(errors if as_json else console)
+    if prefect is None:
+        prefect = not prepared.all_cached or _server_configured()
+    if not prefect:
+        display.plan(prepared.plan)
+        result = run_in_process(prepared, display).as_json()
+    else:
+        _use_settings(where)
+        os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")  # the display says what happens
+        use_display(display)
+        from flows.local_flow import run_flow
+
+        result = run_flow(request)
+    if as_json:
+        _print_json(result)
+    else:
+        _print_result(result)
+
+
+def _server_configured() -> bool:
+    from prefect.settings import get_current_settings
+
+    return get_current_settings().api.url is not None
+
+
+def _print_result(result: dict[str, Any]) -> None:
+    from flows.runner import summary_rows
+
+    if result["results"]:
+        header, rows = summary_rows(result["results"])
+        console.print(_table("Results", header, rows))
+    cached = sum(stage["status"] == "Cached" for stage in result["stages"])
+    console.print(f"{len(result['stages'])} stages, {cached} cached, {result['seconds']:.1f} s. Run {result['run_id']}")
+    if result["report"]:
+        console.print(f"Report: {result['report']}", soft_wrap=True)
+
+
+def _table(title: str, header: list[str], rows: list[list[str]]) -> Table:
+    numeric = [all(_is_number(row[column]) for row in rows) for column in range(len(header))]
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(header):
+        table.add_column(name, justify="right" if numeric[number] and rows else "left", no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _is_number(text: str) -> bool:
+    return text == "" or text.replace(",", "").replace(".", "").lstrip("-").isdigit()
+
+
+@app.command()
+def plan(
+    language: Language,
+    model: Model = "tiny-english",
+    recipe: RecipeName = "trans-tokenization",
+    override: Override = [],  # noqa: B006
+    rerun: Rerun = [],  # noqa: B006
+    until: Until = None,
+    store: StoreUrl = None,
+    data_root: DataRoot = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a run would do, and why, without doing it."""
+    from flows.display import ConsoleDisplay
+    from flows.runner import prepare
+
+    prepared = prepare(_request(language, model, recipe, override, rerun, until), settings(store, data_root))
+    if not as_json:
+        ConsoleDisplay(console).plan(prepared.plan)
+        return
+    rows = [
+        {
+            "node": item.node.id,
+            "stage": item.node.stage,
+            "label": item.node.label,
+            "status": item.status,
+            "reasons": list(item.reasons),
+            "seconds": item.seconds,
+            "work": item.cost,
+            "key": None if item.artifact is None else item.artifact.key,
+        }
+        for item in prepared.plan
+    ]
+    _print_json(rows)
+
+
+@app.command()
+def status(
+    store: StoreUrl = None,
+    limit: Annotated[int, typer.Option(help="Newest runs shown.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """List the newest runs and what became of their stages."""
+    from flows.inspection import newest_runs
+
+    runs = newest_runs(settings(store), limit)
+    if as_json:
+        _print_json([{name: value for name, value in run.items() if name != "config"} for run in runs])
+        return
+    rows = []
+    for item in runs:
+        states = [stage["status"] for stage in item["stages"]]
+        counts = ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
+        rows.append([item["run_id"], item["status"], counts, (item.get("error") or "").partition("\n")[0]])
+    console.print(_table("Runs", ["run", "status", "stages", "error"], rows))
+
+
+@app.command()
+def show(
+    what: Annotated[str, typer.Argument(help="A run id, or the first letters of an artifact's key.")],
+    store: StoreUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Show a run's record, or an artifact's manifest and files."""
+    from flows.inspection import find
+
+    found = find(settings(store), what)
+    if as_json:
+        _print_json(found)
+    else:
+        console.print_json(json.dumps(found, ensure_ascii=False))
+
+
+@app.command()
+def query(
+    sql: Annotated[str | None, typer.Argument(help="SQL over the views; without it, the views are listed.")] = None,
+    store: StoreUrl = None,
+    limit: Annotated[int, typer.Option(help="Rows printed.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """Query the store's tables with SQL (DuckDB views over its Parquet files)."""
+    from flows.inspection import run_query
+
+    header, rows, total = run_query(settings(store), sql, limit)
+    if as_json:
+        _print_json([dict(zip(header, row, strict=True)) for row in rows])
+        return
+    console.print(_table("", header, [[_cell(value) for value in row] for row in rows]))
+    if total > len(rows):
+        console.print(f"{len(rows)} of {total} rows; --limit shows more")
+
+
+def _cell(value: Any) -> str:
+    from rich.markup import escape
+
+    text = f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
+    return escape(text if len(text) <= 120 else text[:119] + "…")
+
+
+@app.command()
+def validate(
+    data_root: DataRoot = None,
+    as_json: Json = False,
+) -> None:
+    """Check every configuration file and every combination of them, without loading data or models."""
+    from flows.validation import validate_all
+
+    report = validate_all(settings(None, data_root).data_root)
+    if as_json:
+        _print_json(report)
+    else:
+        for fault in report["faults"]:
+            errors.print("[red]error:[/]", fault, soft_wrap=True)
+        for note in report["notes"]:
+            console.print(f"note: {note}", soft_wrap=True, markup=False)
+        console.print(
+            f"{report['files']} files, {report['combinations']} combinations of language, model and recipe, "
+            f"{len(report['faults'])} faults"
+        )
+    if report["faults"]:
+        raise typer.Exit(EXIT_INPUT)
+
+
+@app.command()
+def gc(
+    store: StoreUrl = None,
+    keep_runs: Annotated[int, typer.Option(min=0, help="Keep what the newest runs use.")] = 20,
+    older_than_days: Annotated[float, typer.Option(min=0, help="Remove only what is older than this.")] = 7.0,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove; without it, only say what would go.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove artifacts that no recent run uses, and what killed runs left over. A dry run unless --delete."""
+    from flows.inspection import collect_garbage
+
+    report = collect_garbage(settings(store), keep_runs, timedelta(days=older_than_days), not delete)
+    if as_json:
+        _print_json(report)
+        return
+    rows = [[row["kind"], row["stage"], row["key"][:16], f"{row['bytes']:,}"] for row in report["removed"]]
+    title = "Removed" if delete else "Would be removed (dry run; --delete removes)"
+    console.print(_table(title, ["what", "stage", "key", "bytes"], rows))
+    for problem in report["problems"]:
+        console.print(f"note: {problem}", soft_wrap=True, markup=False)
+    console.print(f"{len(rows)} items, {report['bytes']:,} bytes")
+
+
+def main() -> None:
+    """Run the command; errors of the person's input are one message, not a traceback."""
+    from tasks.contract import InputError
+    from tasks.isolation import StageFailed
+
+    try:
+        app()
+    except (ConfigError, InputError) as error:
+        errors.print("[red]error:[/]", str(error), markup=True, soft_wrap=True)
+        sys.exit(EXIT_INPUT)
+    except StageFailed as error:
+        errors.print("[red]failed:[/]", soft_wrap=True, end=" ")
+        errors.print(str(error), markup=False, soft_wrap=True)
+        sys.exit(EXIT_FAILED)
+
+
+if __name__ == "__main__":
+    main()

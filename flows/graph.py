@@ -1,0 +1,228 @@
+"""The chain of stages of one run, as data: nodes with their configuration and inputs, in the order they run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from configs.schema import (
+    BuiltModel,
+    Config,
+    CorpusConfig,
+    HubModel,
+    ReportConfig,
+    ReportNode,
+    RunConfig,
+    SampleConfig,
+    SampleSource,
+)
+from flows.inputs import External, SourceModel, hub_model, local_model, pinned, source_files
+from tasks.alignment.backend import binary_digest, find_binary, resolve_aligner
+
+StageName = Literal[
+    "sample", "corpus", "bitext", "tokenizer", "pretraining", "fertility", "alignment", "counts", "mapping",
+    "initial-model", "training", "evaluation", "report",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Node:
+    """One stage of a run.
+
+    Attributes:
+        id: name within the run, for instance 'training.2'.
+        stage: name of the stage.
+        label: what people read, for instance 'align en-sw'.
+        config: configuration of the stage.
+        inputs: input name -> id of the node whose artifact it is.
+        external: input name -> data from outside the store; handed to the stage as a folder.
+        files: file name -> data from outside the store; handed to the stage as a file.
+    """
+
+    id: str
+    stage: str
+    label: str
+    config: Config
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    external: Mapping[str, External] = field(default_factory=dict)
+    files: Mapping[str, External] = field(default_factory=dict)
+
+
+class GraphBuilder:
+    """Collects the nodes of a run; stages that several parts need (the sample) are there once."""
+
+    def __init__(self, run: RunConfig, data_root: Path, index: Path) -> None:
+        self.run = run
+        self.data_root = data_root
+        self.index = index
+        self.nodes: dict[str, Node] = {}
+
+    def add(self, node: Node) -> str:
+        """Add `node`; its id."""
+        self.nodes[node.id] = node
+        return node.id
+
+    def corpus(self, node_id: str, stage: str, label: str, config: CorpusConfig) -> str:
+        """Add a corpus or bitext with the samples it reads."""
+        config = pinned(config)
+        inputs = {}
+        for source in config.sources:
+            if isinstance(source, SampleSource):
+                sample = SampleConfig(sentences=source.sentences, seed=source.seed)
+                inputs[f"sample.{source.name}"] = self._sample(sample)
+        files = source_files(config, self.data_root, self.index)
+        return self.add(Node(node_id, stage, label, config, inputs, files=files))
+
+    def _sample(self, config: SampleConfig) -> str:
+        same = [node.id for node in self.nodes.values() if node.config == config]
+        if same:
+            return same[0]
+        count = sum(node.stage == "sample" for node in self.nodes.values())
+        return self.add(Node("sample" if count == 0 else f"sample.{count + 1}", "sample", "sample en-eo", config))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Where the source model and its tokenizer come from: a node, or outside."""
+
+    model: str | External
+    tokenizer: str | External
+
+
+def _node(
+    node_id: str, stage: str, label: str, config: Config, inputs: Mapping[str, str | External]
+) -> Node:
+    own = {name: value for name, value in inputs.items() if isinstance(value, str)}
+    outside = {name: value for name, value in inputs.items() if isinstance(value, External)}
+    return Node(node_id, stage, label, config, own, outside)
+
+
+def build_graph(run: RunConfig, data_root: Path, index: Path) -> tuple[Node, ...]:
+    """The stages of `run`, each after those it needs.
+
+    Args:
+        run: the configuration.
+        data_root: folder that relative paths of sources start from.
+        index: folder in which digests of outside files are remembered.
+
+    Raises:
+        InputError: data or a source model from outside is missing or cannot be used.
+    """
+    builder = GraphBuilder(run, data_root, index)
+    source = _source_model(builder)
+    language, pair = run.language, f"{run.source_language}-{run.language}"
+    add = builder.add
+    corpus = builder.corpus("corpus", "corpus", f"corpus {language}", run.corpus)
+    bitext = None
+    if run.bitext is not None and run.mapping.method == "trans-tokenization":
+        bitext = builder.corpus("bitext", "bitext", f"bitext {pair}", run.bitext)
+    tokenizer = add(_node("tokenizer", "tokenizer", f"tokenizer {language}", run.tokenizer, {"corpus": corpus}))
+    both = {"tokenizer": tokenizer, "source_tokenizer": source.tokenizer}
+    add(_node("fertility", "fertility", f"fertility {language}", run.fertility, {**both, "corpus": corpus}))
+    counted: dict[str, str] = {}
+    if bitext is not None:
+        config = resolve_aligner(run.alignment)
+        binary = find_binary() if config.aligner == "fast_align" else None
+        program = {} if binary is None else {"fast_align": External(binary_digest(binary), lambda: binary, str(binary))}
+        node = _node("alignment", "alignment", f"align {pair}", config, {**both, "bitext": bitext})
+        alignment = add(Node(node.id, node.stage, node.label, config, node.inputs, node.external, program))
+        counted = {"counts": add(_node("counts", "counts", f"counts {pair}", run.counts, {"alignment": alignment}))}
+    mapping = add(_node("mapping", "mapping", f"mapping {pair}", run.mapping, {**both, **counted}))
+    model = add(
+        _node(
+            "initial-model", "initial-model", f"initial model {language}", run.initial_model,
+            {"source_model": source.model, "tokenizer": tokenizer, "mapping": mapping},
+        )  # fmt: skip
+    )
+    models: dict[str, str | External] = {"source": source.model, "initial": model}
+    for number, phase in enumerate(run.training.resolved(), start=1):
+        inputs = {"model": model, "corpus": corpus}
+        label = f"train {language} {number} {phase.name}"
+        model = add(_node(f"training.{number}", "training", label, phase, inputs))
+        models[str(number)] = model
+    for name, evaluated in models.items():
+        inputs = {"model": evaluated, "corpus": corpus, "reference_tokenizer": tokenizer}
+        add(_node(f"evaluation.{name}", "evaluation", f"evaluate {language} {name}", run.evaluation, inputs))
+    add(_report(run, tuple(builder.nodes.values()), source))
+    return tuple(builder.nodes.values())
+
+
+def _source_model(builder: GraphBuilder) -> _Parts:
+    config = builder.run.model
+    if isinstance(config, BuiltModel):
+        name = config.language
+        corpus = builder.corpus("source.corpus", "corpus", f"corpus {name}", config.corpus)
+        tokenizer = builder.add(
+            _node("source.tokenizer", "tokenizer", f"tokenizer {name}", config.tokenizer, {"corpus": corpus})
+        )
+        inputs = {"corpus": corpus, "tokenizer": tokenizer}
+        label = f"pretrain {config.name}"
+        return _Parts(builder.add(_node("source.pretraining", "pretraining", label, config.pretraining, inputs)), tokenizer)
+    outside: SourceModel
+    if isinstance(config, HubModel):
+        outside = hub_model(config)
+    else:
+        outside = local_model(config, builder.data_root, builder.index)
+    return _Parts(outside.model, outside.tokenizer)
+
+
+def _report(run: RunConfig, nodes: Sequence[Node], source: _Parts) -> Node:
+    phases = {f"evaluation.{i}": f"phase {i} {phase.name}" for i, phase in enumerate(run.training.resolved(), start=1)}
+    columns = {"evaluation.source": "source", "evaluation.initial": "initial", **phases}
+    config = ReportConfig(
+        title=f"{run.language_name} from {run.model.name} by {run.recipe}",
+        language=run.language,
+        language_name=run.language_name,
+        model=run.model.name,
+        recipe=run.recipe,
+        paper=run.paper,
+        nodes=tuple(
+            ReportNode(node=node.id, stage=node.stage, label=node.label, model=columns.get(node.id, "")) for node in nodes
+        ),
+    )
+    inputs: dict[str, str | External] = {node.id: node.id for node in nodes}
+    if isinstance(source.tokenizer, External):
+        inputs["source_tokenizer"] = source.tokenizer
+    return _node("report", "report", f"report {run.language}", config, inputs)
+
+
+def ancestors(nodes: Sequence[Node], wanted: Iterable[str]) -> tuple[Node, ...]:
+    """The nodes with the ids `wanted` and all that they need, in the order of `nodes`."""
+    needed = set(wanted)
+    for node in reversed(nodes):
+        if node.id in needed:
+            needed.update(node.inputs.values())
+    return tuple(node for node in nodes if node.id in needed)
+
+
+def up_to(nodes: Sequence[Node], until: str | None) -> tuple[Node, ...]:
+    """The nodes of stage `until` and all that they need; all nodes when it is None.
+
+    Raises:
+        ValueError: no node of the run has that stage or id.
+    """
+    if until is None:
+        return tuple(nodes)
+    return ancestors(nodes, matching(nodes, [until], "until"))
+
+
+def matching(nodes: Sequence[Node], names: Iterable[str], what: str) -> list[str]:
+    """Ids of the nodes whose id or stage is one of `names`.
+
+    Raises:
+        ValueError: a name fits no node; `what` says whose fault it is.
+    """
+    found = []
+    for name in names:
+        ids = [node.id for node in nodes if name in (node.id, node.stage)]
+        if not ids:
+            known = ", ".join(dict.fromkeys(node.stage for node in nodes))
+            raise ValueError(f"{what}: this run has no stage {name!r}; it has {known}")
+        found.extend(ids)
+    return found
+
+
+def run_name(run: RunConfig) -> str:
+    """Short name of language, model and recipe, fit for a folder."""
+    return f"{run.language}.{run.model.name}.{run.recipe}"
+

@@ -1,0 +1,201 @@
+"""Data from outside the store: local files, folders of models, the Hugging Face hub. Found, checked and digested."""
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from configs.schema import BitextConfig, CorpusConfig, FileSource, HubModel, HubSource, LocalModel
+from storage.external import digest_file_cached
+from storage.keys import content_digest
+from tasks.contract import InputError
+
+TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "vocab.json", "merges.txt", "vocab.txt", "chat_template.jinja",
+)  # fmt: skip
+TOKENIZER_MARKS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+MODEL_FILES = ("config.json", "generation_config.json", "*.safetensors", "*.safetensors.index.json")
+COMMIT_LENGTH = 40
+
+
+@dataclass(frozen=True)
+class External:
+    """A file or folder from outside the store.
+
+    Attributes:
+        digest: sha256 of its content, or of repository and commit for the hub.
+        locate: gives its local path, downloading it first where needed.
+        description: what it is, for the plan.
+    """
+
+    digest: str
+    locate: Callable[[], Path]
+    description: str
+
+
+@dataclass(frozen=True)
+class SourceModel:
+    """A source model from outside: the whole folder, and its tokenizer alone (so that alignments are shared)."""
+
+    model: External
+    tokenizer: External
+
+
+def source_files(config: CorpusConfig, data_root: Path, index: Path) -> dict[str, External]:
+    """The local files that a corpus reads, by the names that its stage expects.
+
+    Args:
+        config: the corpus or bitext.
+        data_root: folder that relative paths start from.
+        index: folder in which digests of files are remembered.
+
+    Raises:
+        InputError: a file is missing or is no file; all of them are named.
+    """
+    wanted: dict[str, str] = {}
+    for source in config.sources:
+        if isinstance(source, FileSource):
+            wanted[source.name] = source.path
+            if source.target_path is not None:
+                wanted[f"{source.name}.target"] = source.target_path
+    faults, files = [], {}
+    for name, relative in wanted.items():
+        path = data_root / relative
+        if not path.resolve().is_relative_to(data_root.resolve()) and not data_root.joinpath(relative).is_symlink():
+            faults.append(f"source {name!r}: {relative} leads out of the data root {data_root}")
+        elif path.is_dir():
+            faults.append(f"source {name!r}: {path} is a folder, a file is needed")
+        elif not path.is_file():
+            faults.append(f"source {name!r}: there is no file {path}")
+        else:
+            files[name] = External(digest_file_cached(path, index), _known(path), str(path))
+    if faults:
+        hint = f"Data root: {data_root} (set it with --data-root or LANGADAPT_DATA_ROOT)."
+        raise InputError("\n".join([*faults, hint]))
+    return files
+
+
+def _known(path: Path) -> Callable[[], Path]:
+    return lambda: path
+
+
+def pinned(config: CorpusConfig | BitextConfig) -> Any:
+    """`config` with the revision of every hub data set resolved to a commit.
+
+    Raises:
+        InputError: the hub cannot be reached and the revision is not a commit.
+    """
+    sources = [
+        source.model_copy(update={"revision": dataset_commit(source)}) if isinstance(source, HubSource) else source
+        for source in config.sources
+    ]
+    return config.model_copy(update={"sources": tuple(sources)})
+
+
+def dataset_commit(source: HubSource) -> str:
+    """The commit of a hub data set's revision."""
+    if _is_commit(source.revision):
+        return source.revision
+    from huggingface_hub import HfApi
+
+    with _hub_errors(f"data set {source.dataset}@{source.revision}"):
+        return str(HfApi().dataset_info(source.dataset, revision=source.revision).sha)
+
+
+def _is_commit(revision: str) -> bool:
+    return len(revision) == COMMIT_LENGTH and all(letter in "0123456789abcdef" for letter in revision)
+
+
+@contextlib.contextmanager
+def _hub_errors(what: str) -> Any:
+    try:
+        yield
+    except Exception as error:  # huggingface_hub raises its own, requests', httpx's and OSError's
+        raise InputError(
+            f"cannot get {what} from the Hugging Face hub: {type(error).__name__}: {str(error).splitlines()[0]}. "
+            "Check the name, the network and, for a gated repository, your token (huggingface-cli login)"
+        ) from error
+
+
+def local_model(config: LocalModel, data_root: Path, index: Path) -> SourceModel:
+    """A source model in a folder, checked.
+
+    Raises:
+        InputError: the folder is missing, or has no config.json, no safetensors weights or no tokenizer.
+    """
+    folder = Path(config.path) if Path(config.path).is_absolute() else data_root / config.path
+    if not folder.is_dir():
+        raise InputError(f"source model {config.name!r}: there is no folder {folder}")
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    faults = []
+    if "config.json" not in names:
+        faults.append("no config.json")
+    if not any(name.endswith(".safetensors") for name in names):
+        found = [name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt"))]
+        hint = f" (only {', '.join(found)}: convert it, pickled weights are not loaded)" if found else ""
+        faults.append(f"no *.safetensors weights{hint}")
+    if not any(name in TOKENIZER_MARKS for name in names):
+        faults.append(f"no tokenizer (one of {', '.join(TOKENIZER_MARKS)})")
+    if faults:
+        raise InputError(f"source model folder {folder}: " + "; ".join(faults))
+    tokenizer = [name for name in names if name in TOKENIZER_FILES]
+    weights = [name for name in names if any(fnmatch(name, pattern) for pattern in MODEL_FILES)]
+    return SourceModel(
+        model=_folder(folder, sorted({*weights, *tokenizer}), index, f"model folder {folder}"),
+        tokenizer=_folder(folder, tokenizer, index, f"tokenizer of {folder}"),
+    )
+
+
+def _folder(folder: Path, names: Iterable[str], index: Path, description: str) -> External:
+    digest = content_digest((name, digest_file_cached(folder / name, index)) for name in names)
+    return External(digest, _known(folder), description)
+
+
+def hub_model(config: HubModel) -> SourceModel:
+    """A source model on the hub; only its commit is looked up here, files are downloaded when a stage needs them.
+
+    Raises:
+        InputError: the hub cannot be reached and the commit is not known locally.
+    """
+    commit = config.revision if _is_commit(config.revision) else _model_commit(config)
+
+    def external(part: str, patterns: tuple[str, ...]) -> External:
+        digest = hashlib.sha256(f"hub:{config.repository}@{commit}:{part}".encode()).hexdigest()
+        return External(
+            digest, lambda: _download(config.repository, commit, patterns), f"{part} {config.repository}@{commit[:8]}"
+        )
+
+    return SourceModel(
+        model=external("model", MODEL_FILES + TOKENIZER_FILES), tokenizer=external("tokenizer", TOKENIZER_FILES)
+    )
+
+
+def _model_commit(config: HubModel) -> str:
+    from huggingface_hub import HfApi, snapshot_download
+
+    what = f"model {config.repository}@{config.revision}"
+    try:
+        with _hub_errors(what):
+            return str(HfApi().model_info(config.repository, revision=config.revision).sha)
+    except InputError:
+        # Not reachable: a snapshot downloaded earlier names its commit.
+        with contextlib.suppress(Exception):
+            folder = snapshot_download(
+                config.repository, revision=config.revision, allow_patterns=["config.json"], local_files_only=True
+            )
+            return Path(folder).name
+        raise
+
+
+def _download(repository: str, commit: str, patterns: tuple[str, ...]) -> Path:
+    from huggingface_hub import snapshot_download
+
+    with _hub_errors(f"model {repository}@{commit}"):
+        folder = Path(snapshot_download(repository, revision=commit, allow_patterns=list(patterns)))
+    if not any((folder / name).is_file() for name in TOKENIZER_MARKS):
+        raise InputError(f"model {repository}@{commit} has no tokenizer (one of {', '.join(TOKENIZER_MARKS)})")
+    return folder

@@ -1,0 +1,149 @@
+"""A run from request to report, whoever runs the nodes (this process, or Prefect tasks)."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from configs.load import compose
+from configs.schema import RunConfig
+from flows.display import Display
+from flows.execution import NodeOutcome, execute, retryable
+from flows.graph import Node, build_graph, matching, up_to
+from flows.plan import PlannedNode, make_plan
+from flows.runs import RunRecord, RunRequest, RunResult, load_report, stage_row
+from flows.settings import Settings, open_store
+from storage.store import ArtifactRef, Store
+from tasks.contract import load_stage
+
+NodeRunner = Callable[[Node, Mapping[str, ArtifactRef], bool], NodeOutcome]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A request made concrete: configuration, stages, store and plan."""
+
+    request: RunRequest
+    run: RunConfig
+    nodes: tuple[Node, ...]
+    forced: tuple[str, ...]
+    store: Store
+    plan: tuple[PlannedNode, ...]
+
+    @property
+    def all_cached(self) -> bool:
+        """Whether nothing is left to do."""
+        return all(item.status == "cached" for item in self.plan)
+
+
+def prepare(request: RunRequest, where: Settings) -> Preparation:
+    """Read the configuration, find the data, and plan.
+
+    Raises:
+        ConfigError: the configuration cannot be used.
+        InputError: data or a source model is missing or cannot be used.
+        ValueError: `until` or `rerun` names a stage that the run does not have.
+    """
+    run = compose(request.language, request.model, request.recipe, request.overrides)
+    store = open_store(where)
+    graph = build_graph(run, where.data_root, store.layout.root / "index")
+    nodes = up_to(graph, request.until)
+    forced = tuple(matching(nodes, request.rerun, "rerun"))
+    return Preparation(request, run, nodes, forced, store, make_plan(nodes, store, forced))
+
+
+def drive(prepared: Preparation, run_node: NodeRunner) -> RunResult:
+    """Run the nodes in order, keep the record, and render the run's report.
+
+    Args:
+        prepared: what is to be run.
+        run_node: runs one node, given the artifacts so far and whether it is forced.
+    """
+    started = time.monotonic()
+    store = prepared.store
+    record = RunRecord.start(prepared.request, prepared.run)
+    record.save(store)
+    artifacts: dict[str, ArtifactRef] = {}
+    try:
+        for node in prepared.nodes:
+            outcome = run_node(node, artifacts, node.id in prepared.forced)
+            artifacts[node.id] = outcome.artifact
+            record.outcomes.append(outcome)
+            record.save(store)
+        report, results = _write_report(record, store)
+    except BaseException as error:
+        record.finish(store, error)
+        raise
+    record.finish(store, None)
+    return RunResult(record.run_id, tuple(record.outcomes), results, report, round(time.monotonic() - started, 2))
+
+
+def _write_report(record: RunRecord, store: Store) -> tuple[str | None, tuple[dict[str, object], ...]]:
+    data = load_report(store, record.outcomes)
+    if data is None:
+        return None, ()
+    from tasks.report.render import render_html  # jinja2
+
+    rows = [stage_row(outcome) for outcome in record.outcomes]
+    page = render_html(data, rows).encode()
+    return store.write_run(record.run_id, "report.html", page), tuple(data["results"])
+
+
+def show_and_execute(
+    display: Display, prepared: Preparation, node: Node, artifacts: Mapping[str, ArtifactRef], force: bool
+) -> NodeOutcome:
+    """Execute `node` with its progress on `display` and its log in the run's store.
+
+    Raises:
+        InputError, StageFailed: see `flows.execution.execute`.
+    """
+    lines: list[str] = []
+
+    def on_line(text: str) -> None:
+        lines.append(text)
+        display.line(node, text)
+
+    display.start(node)
+    outcome = execute(
+        node,
+        artifacts,
+        prepared.store,
+        force=force,
+        progress=partial(display.progress, node),
+        on_line=on_line,
+    )
+    display.finish(outcome)
+    return outcome
+
+
+def run_in_process(prepared: Preparation, display: Display) -> RunResult:
+    """Run without Prefect: the same stages, store and records, no server."""
+
+    def run_node(node: Node, artifacts: Mapping[str, ArtifactRef], force: bool) -> NodeOutcome:
+        retries = load_stage(node.stage).retries
+        for attempt in range(retries + 1):
+            try:
+                return show_and_execute(display, prepared, node, artifacts, force)
+            except Exception as error:
+                if attempt == retries or not retryable(error):
+                    raise
+                display.line(node, f"failed, trying again: {error}")
+        raise AssertionError("unreachable")
+
+    return drive(prepared, run_node)
+
+
+def summary_rows(results: Sequence[Mapping[str, object]]) -> tuple[list[str], list[list[str]]]:
+    """The results as a table: header (metric and models) and one row per metric.
+
+    Args:
+        results: rows with model, metric, value and unit.
+    """
+    models = list(dict.fromkeys(str(row["model"]) for row in results))
+    metrics = list(dict.fromkeys(str(row["metric"]) for row in results))
+    values = {(str(row["metric"]), str(row["model"])): row["value"] for row in results}
+    table = []
+    for metric in metrics:
+        cells = [values.get((metric, model)) for model in models]
+        table.append([metric, *("" if cell is None else f"{float(str(cell)):,.3f}" for cell in cells)])
+    return ["metric", *models], table

@@ -1,0 +1,45 @@
+"""Checking all configuration files at once."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+from configs.load import ConfigError, available, compose, load_language
+from configs.schema import FileSource
+
+
+def validate_all(data_root: Path) -> dict[str, Any]:
+    """Read every YAML and compose every language x model x recipe.
+
+    Args:
+        data_root: folder in which local sources are looked for; a missing one is a note, not a fault.
+
+    Returns:
+        files and combinations (numbers), faults and notes (lists of texts).
+    """
+    kinds = {kind: available(kind) for kind in ("languages", "models", "recipes")}  # type: ignore[arg-type]
+    faults: dict[str, None] = {}
+    combinations = list(itertools.product(*kinds.values()))
+    for language, model, recipe in combinations:
+        try:
+            compose(language, model, recipe)
+        except ConfigError as error:
+            faults.setdefault(str(error))
+    notes = []
+    for name in kinds["languages"]:
+        try:
+            language_config = load_language(name)
+        except ConfigError:
+            continue
+        if language_config.code != name:
+            faults.setdefault(f"{kinds['languages'][name]}: the file's name and its code {language_config.code!r} differ")
+        bitext = () if language_config.bitext is None else language_config.bitext.sources
+        for source in (*language_config.corpus.sources, *bitext):
+            if isinstance(source, FileSource) and not (data_root / source.path).is_file():
+                notes.append(f"language {name}: source {source.name}: no file {data_root / source.path}")
+    return {
+        "files": sum(len(files) for files in kinds.values()),
+        "combinations": len(combinations),
+        "faults": list(faults),
+        "notes": list(dict.fromkeys(notes)),
+    }

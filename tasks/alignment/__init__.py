@@ -1,0 +1,1 @@
+"""Word alignment of parallel text, and counts of word and token pairs."""

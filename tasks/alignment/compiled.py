@@ -1,0 +1,31 @@
+"""The decorator of this package's numba kernels.
+
+Compiled code is kept on disk: beside the module, or, where that folder cannot be written, in the person's cache folder
+(numba's own rule; NUMBA_CACHE_DIR overrides both). Where none of them can be written the kernel is compiled in every
+process instead of failing.
+
+Numba does not notice a change of a kernel that lives in another file than its caller, so kernels that call each other
+stand in one file.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+logger = logging.getLogger(__name__)
+
+
+def compiled(function: Function) -> Function:
+    """`function` compiled by numba at its first call, without the global interpreter lock, cached on disk if possible.
+
+    Floating-point operations keep their order and rounding (no fast-math).
+    """
+    try:
+        return cast(Function, numba.njit(cache=True, nogil=True)(function))
+    except RuntimeError as error:
+        logger.warning("no folder for compiled kernels can be written, compiling in memory: %s", error)
+        return cast(Function, numba.njit(nogil=True)(function))

@@ -1,0 +1,1 @@
+"""Reading, cleaning, deduplicating, sampling and splitting text: the stages `corpus` and `bitext`."""

@@ -1,0 +1,1 @@
+"""The initialisers, one a file; `tasks.embeddings.registry` lists them."""

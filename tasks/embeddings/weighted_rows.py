@@ -1,0 +1,41 @@
+"""The product of sparse rows and a dense table, in bounded memory."""
+
+import torch
+from torch.nn.functional import embedding_bag
+
+from tasks.embeddings.sparse_rows import SparseRows
+
+COLUMNS = 256
+
+
+def weighted_rows(rows: SparseRows, table: torch.Tensor, columns: int = COLUMNS) -> torch.Tensor:
+    """Row r of the result is the sum over r's entries of weight times `table[id]`.
+
+    Computed in float32, `columns` columns at a time: beside the table and the result, two blocks
+    [table rows, columns] and [rows, columns] of float32 are held.
+
+    Args:
+        rows: the weights.
+        table: [ids, h] or [ids], any floating type.
+        columns: columns in a block.
+
+    Returns:
+        [rows, h] or [rows], the table's type.
+
+    Raises:
+        ValueError: a weight is on a row that `table` does not have.
+    """
+    if len(rows.ids) and int(rows.ids.max()) >= table.shape[0]:
+        raise ValueError(f"the mapping reads row {int(rows.ids.max())}, the table has {table.shape[0]} rows")
+    if table.ndim == 1:
+        return weighted_rows(rows, table[:, None], columns)[:, 0]
+    ids = torch.from_numpy(rows.ids.astype("int64"))
+    weights = torch.from_numpy(rows.weights.astype("float32"))
+    offsets = torch.from_numpy(rows.indptr)
+    result = torch.empty(len(rows), table.shape[1], dtype=table.dtype)
+    for start in range(0, table.shape[1], columns):
+        block = table[:, start : start + columns].to(dtype=torch.float32).contiguous()
+        result[:, start : start + columns] = embedding_bag(
+            ids, block, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True
+        )
+    return result

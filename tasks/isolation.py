@@ -1,0 +1,139 @@
+"""Running a stage: in this process, or in a child process of its own.
+
+A child has its own process group, which is ended whole when anything interrupts the parent, and it dies with the parent
+even when that is killed. So a crash or an out-of-memory kill ends the stage and not the worker, the memory of a GPU is
+freed, and a cancelled run leaves nothing behind.
+"""
+
+import contextlib
+import contextvars
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import IO, Any
+
+from tasks.contract import InputError, Stage, StageContext, StageResult
+
+GRACE_SECONDS = 30.0
+TAIL_LINES = 20
+
+
+class StageFailed(RuntimeError):
+    """A stage ended without a result; the message holds the reason and the end of its output."""
+
+
+def run_stage(stage: Stage, context: StageContext, on_line: Callable[[str], None]) -> StageResult:
+    """Run `stage`, isolated where it asks for it.
+
+    Args:
+        stage: the stage.
+        context: what it is given.
+        on_line: called with each line that an isolated stage prints or logs.
+
+    Raises:
+        InputError: the person's data or configuration cannot be used.
+        StageFailed: an isolated stage failed or was killed.
+    """
+    if not stage.isolated:
+        return stage.run(context)
+    return run_in_child(stage.name, context, on_line)
+
+
+def run_in_child(stage: str, context: StageContext, on_line: Callable[[str], None]) -> StageResult:
+    """Run the stage of that name in a child process (see `run_stage`)."""
+    request = {
+        "stage": stage,
+        "parent": os.getpid(),
+        "config": context.config.model_dump_json(),
+        "inputs": {name: str(path) for name, path in context.inputs.items()},
+        "files": {name: str(path) for name, path in context.files.items()},
+        "out": str(context.out),
+        "work": str(context.work),
+    }
+    read_end, write_end = os.pipe()
+    tail: deque[str] = deque(maxlen=TAIL_LINES)
+    outcome: dict[str, Any] = {}
+    with os.fdopen(read_end, encoding="utf-8") as events:
+        try:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "tasks.child", str(write_end)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(write_end,),
+                start_new_session=True,
+                text=True,
+                errors="replace",
+            )
+        finally:
+            os.close(write_end)
+        # The reader takes this thread's context variables along: who listens to progress may need them.
+        reader = threading.Thread(
+            target=contextvars.copy_context().run, args=(_read_events, events, context, outcome), daemon=True
+        )
+        reader.start()
+        try:
+            _feed(child, json.dumps(request))
+            assert child.stdout is not None
+            for line in child.stdout:
+                tail.append(line.rstrip("\n"))
+                on_line(tail[-1])
+            code = child.wait()
+            reader.join()
+        except BaseException:
+            stop(child)
+            raise
+    return _result(stage, code, outcome, tail)
+
+
+def _feed(child: subprocess.Popen[str], request: str) -> None:
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError), child.stdin:
+        child.stdin.write(request)
+
+
+def _read_events(events: IO[str], context: StageContext, outcome: dict[str, Any]) -> None:
+    for line in events:
+        try:
+            event = json.loads(line)
+        except ValueError:  # the last line of a child that was killed while writing
+            continue
+        if "progress" in event:
+            context.progress(**event["progress"])
+        else:
+            outcome.update(event)
+
+
+def _result(stage: str, code: int, outcome: dict[str, Any], tail: deque[str]) -> StageResult:
+    if code == 0 and "result" in outcome:
+        return StageResult(**outcome["result"])
+    error = outcome.get("error")
+    if error is not None and error["kind"] == "input":
+        raise InputError(error["message"])
+    if error is not None:
+        raise StageFailed(f"stage {stage!r} failed: {error['message']}\n{error['trace']}")
+    reason = f"exit code {code}"
+    if code < 0:
+        reason = f"killed by {signal.Signals(-code).name}"
+        reason += " (out of memory?)" if code == -signal.SIGKILL else ""
+    lines = "\n".join(tail)
+    raise StageFailed(f"stage {stage!r} ended without a result: {reason}. End of its output:\n{lines}")
+
+
+def stop(child: "subprocess.Popen[Any]", grace: float = GRACE_SECONDS) -> None:
+    """End a child and its process group: SIGTERM, `grace` seconds to save its state, then SIGKILL."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGTERM)
+    try:
+        child.wait(grace)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()

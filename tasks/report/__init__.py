@@ -1,0 +1,1 @@
+"""Stage `report`: one page that shows what a run did and what it gained."""

@@ -1,0 +1,48 @@
+"""Gathers the figures of a report from the artifacts' files and manifests."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from configs.schema import ReportConfig
+from tasks.report.alignment import alignment
+from tasks.report.artifacts import find_artifacts
+from tasks.report.corpora import corpora
+from tasks.report.data import ReportData
+from tasks.report.losses import losses
+from tasks.report.mapping import mapping
+from tasks.report.results import headline, results
+from tasks.report.segmentation import fertility, segmentation
+from tasks.report.stages import libraries, stages
+from tasks.report.vocabulary import source_vocabulary, target_vocabulary
+
+
+def collect(config: ReportConfig, inputs: Mapping[str, Path]) -> ReportData:
+    """The figures of the report.
+
+    Args:
+        config: title and nodes.
+        inputs: folder of each node, by node id, with manifest.json where there is one; any may be missing. Two more may
+            be given: 'source_tokenizer' and 'source_model', folders of a source model that is no node of the run.
+    """
+    artifacts = find_artifacts(config.nodes, inputs)
+    source, target = source_vocabulary(artifacts, inputs), target_vocabulary(artifacts)
+    rows, totals = results(artifacts)
+    return ReportData(
+        title=config.title,
+        language=config.language,
+        language_name=config.language_name,
+        model=config.model,
+        recipe=config.recipe,
+        paper=config.paper,
+        headline=headline(rows),
+        results=rows,
+        totals=totals,
+        corpora=corpora(artifacts),
+        fertility=fertility(artifacts),
+        segmentation=segmentation(artifacts, source, target),
+        alignment=alignment(artifacts),
+        mapping=mapping(artifacts, source, target),
+        losses=losses(artifacts),
+        stages=stages(artifacts),
+        libraries=libraries(artifacts),
+    )

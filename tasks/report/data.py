@@ -1,0 +1,80 @@
+"""The figures of a report, as plain JSON types: what report.json holds and what the pages are rendered from."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything a report shows. A part whose nodes the run does not have is empty or None.
+
+    Attributes:
+        title: heading.
+        language: BCP 47 code of the target language.
+        language_name: its English name.
+        model: name of the source model.
+        recipe: name of the recipe.
+        paper: where the recipe's values come from.
+        headline: label, unit, better ('lower', 'higher' or None) and values [{name, value}], the figures to read first.
+        results: node, model, metric, value, unit, better: the table of results, one row a value.
+        totals: node, model, metric, value, unit: sizes of what was measured.
+        corpora: node, label, stage, kept [{corpus, split, texts, bytes}], rejections [{corpus, reason, count, bytes,
+            examples [{line, example}]}].
+        fertility: the rows of fertility.parquet.
+        segmentation: text, source and target (lists of the tokens' text, or None).
+        alignment: iterations (rows of iterations.parquet) and sizes [{name, count}].
+        mapping: size, coverage, origins [{origin, rows, share, frequency_share, entropy}], entropy
+            [{low, high, rows, frequency_share}], examples [{origin, tokens [{token, frequency, entropy,
+            sources [{token, weight}]}]}].
+        losses: node, label, detail, steps, tokens, first, last, points [{step, loss, learning_rate}].
+        stages: node, stage, label, key, digest, seconds, bytes, memory_bytes, started_at, host, summary, config.
+        libraries: version of each library, by name.
+    """
+
+    title: str
+    language: str
+    language_name: str = ""
+    model: str = ""
+    recipe: str = ""
+    paper: str = ""
+    headline: list[Row] = field(default_factory=list)
+    results: list[Row] = field(default_factory=list)
+    totals: list[Row] = field(default_factory=list)
+    corpora: list[Row] = field(default_factory=list)
+    fertility: list[Row] = field(default_factory=list)
+    segmentation: list[Row] = field(default_factory=list)
+    alignment: Row | None = None
+    mapping: Row | None = None
+    losses: list[Row] = field(default_factory=list)
+    stages: list[Row] = field(default_factory=list)
+    libraries: dict[str, str] = field(default_factory=dict)
+
+
+def as_dict(data: ReportData | Row) -> Row:
+    """The figures as one dict of JSON types; numbers that JSON has no word for (NaN, infinities) become None."""
+    plain: Row = _finite(asdict(data) if isinstance(data, ReportData) else data)
+    return plain
+
+
+def from_dict(values: Row) -> ReportData:
+    """The figures of a report.json that was read with `json.loads`."""
+    return ReportData(**values)
+
+
+def to_json(data: ReportData) -> str:
+    """The text of report.json."""
+    return json.dumps(as_dict(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,154 @@
+"""How good the token mapping is, in figures and in rows that a person can judge."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import regex
+
+from tasks.report.artifacts import Artifact, of_stage
+from tasks.report.data import Row
+from tasks.report.vocabulary import Vocabulary
+
+EVIDENCE = "aligned"
+FALLBACK = "fallback"
+EVIDENCE_EXAMPLES = 30
+OTHER_EXAMPLES = 15
+SOURCES = 5
+ENTROPY_STEP = 0.5
+SEARCHED = 5000
+LETTERS = regex.compile(r"\p{L}\p{M}*\p{L}\p{M}*\p{L}")
+
+
+def mapping(artifacts: Sequence[Artifact], source: Vocabulary | None, target: Vocabulary | None) -> Row | None:
+    """Rows by origin, entropies and examples of the mapping; None where the run has none."""
+    for artifact in of_stage(artifacts, "mapping"):
+        tokens = artifact.table("tokens.parquet")
+        if tokens is not None:
+            weights = artifact.table("mapping.parquet")
+            return {
+                "size": tokens.num_rows,
+                "coverage": coverage(tokens),
+                "origins": origins(tokens),
+                "entropy": entropy_histogram(tokens),
+                "examples": examples(tokens, weights, source, target),
+            }
+    return None
+
+
+def coverage(tokens: pa.Table) -> float | None:
+    """Share of the training text's tokens whose rows are made of source tokens, without a fallback."""
+    frequency = _floats(tokens, "frequency")
+    evidence = pc.invert(pc.starts_with(tokens["origin"], FALLBACK)).to_numpy()
+    covered = evidence & (_floats(tokens, "sources") > 0)
+    return float(frequency[covered].sum() / frequency.sum()) if frequency.sum() else None
+
+
+def origins(tokens: pa.Table) -> list[Row]:
+    """Rows, share of rows, share of the training text and mean entropy by origin; largest share of text first."""
+    aggregates = [("frequency", "sum"), ("token", "count"), ("entropy", "mean")]
+    grouped = tokens.select(["origin", "frequency", "token", "entropy"]).group_by("origin").aggregate(aggregates)
+    total = sum(grouped["frequency_sum"].to_pylist())
+    rows = [
+        {
+            "origin": row["origin"],
+            "rows": row["token_count"],
+            "share": row["token_count"] / tokens.num_rows,
+            "frequency_share": row["frequency_sum"] / total if total else None,
+            "entropy": row["entropy_mean"],
+        }
+        for row in grouped.to_pylist()
+    ]
+    return sorted(rows, key=lambda row: (-(row["frequency_share"] or 0.0), -row["rows"], row["origin"]))
+
+
+def entropy_histogram(tokens: pa.Table) -> list[Row]:
+    """Rows and share of the training text in bins of entropy, half a nat wide, of the rows made of source tokens."""
+    made = _floats(tokens, "sources") > 0
+    entropy, frequency = _floats(tokens, "entropy")[made], _floats(tokens, "frequency")[made]
+    if entropy.size == 0:
+        return []
+    edges = np.arange(0.0, max(float(entropy.max()), ENTROPY_STEP) + ENTROPY_STEP, ENTROPY_STEP)
+    rows, _ = np.histogram(entropy, edges)
+    text, _ = np.histogram(entropy, edges, weights=frequency)
+    total = float(frequency.sum())
+    return [
+        {
+            "low": float(edges[n]),
+            "high": float(edges[n + 1]),
+            "rows": int(rows[n]),
+            "frequency_share": float(text[n]) / total if total else None,
+        }
+        for n in range(len(rows))
+    ]
+
+
+def examples(
+    tokens: pa.Table, weights: pa.Table | None, source: Vocabulary | None, target: Vocabulary | None
+) -> list[Row]:
+    """Frequent target tokens of each origin with their strongest source tokens.
+
+    Of the aligned ones, tokens of at least three letters: whether 'the' was mapped right is hard to see. Without the
+    source tokenizer a source token is named by mapping's own `top_source`, where it is some row's strongest.
+    """
+    groups = []
+    for row in origins(tokens):
+        chosen = _frequent(tokens, row["origin"])
+        if chosen:
+            groups.append({"origin": row["origin"], "tokens": chosen})
+    ids = [token["target_id"] for group in groups for token in group["tokens"]]
+    found = _sources(weights, ids) if weights is not None else {}
+    names = _top_names(tokens, weights) if weights is not None and source is None else {}
+    for group in groups:
+        group["tokens"] = [_example(token, found.get(token["target_id"], []), names, source, target)
+                           for token in group["tokens"]]  # fmt: skip
+    return sorted(groups, key=lambda group: group["origin"] != EVIDENCE)
+
+
+def _example(
+    token: Row, sources: list[Row], names: dict[int, str], source: Vocabulary | None, target: Vocabulary | None
+) -> Row:
+    def name(source_id: int) -> str:
+        return names.get(source_id, f"#{source_id}") if source is None else source.token(source_id)
+
+    return {
+        "token": target.token(token["target_id"]) if target is not None and target.byte_level else token["token"],
+        "frequency": token["frequency"],
+        "entropy": token["entropy"],
+        "count": token["sources"],
+        "sources": [{"token": name(row["source_id"]), "weight": row["weight"]} for row in sources],
+    }
+
+
+def _frequent(tokens: pa.Table, origin: str) -> list[Row]:
+    rows = tokens.filter(pc.equal(tokens["origin"], origin))
+    rows = rows.sort_by([("frequency", "descending"), ("target_id", "ascending")])
+    if origin != EVIDENCE:
+        found: list[Row] = rows.slice(0, OTHER_EXAMPLES).to_pylist()
+        return found
+    candidates: list[Row] = rows.slice(0, SEARCHED).to_pylist()
+    return [row for row in candidates if LETTERS.search(row["token"])][:EVIDENCE_EXAMPLES]
+
+
+def _sources(weights: pa.Table, ids: list[int]) -> dict[int, list[Row]]:
+    """The strongest source tokens of the rows `ids`; mapping.parquet has each row's strongest first."""
+    found: dict[int, list[Row]] = {}
+    rows = weights.filter(pc.is_in(weights["target_id"], value_set=pa.array(ids, weights["target_id"].type)))
+    for row in rows.to_pylist():
+        shown = found.setdefault(row["target_id"], [])
+        if len(shown) < SOURCES:
+            shown.append(row)
+    return found
+
+
+def _top_names(tokens: pa.Table, weights: pa.Table) -> dict[int, str]:
+    """Names of the source tokens that are the strongest of some row."""
+    strongest = weights.group_by("target_id", use_threads=False).aggregate([("source_id", "first")])
+    joined = strongest.join(tokens.select(["target_id", "top_source"]), "target_id", join_type="inner")
+    return dict(zip(joined["source_id_first"].to_pylist(), joined["top_source"].to_pylist(), strict=True))
+
+
+def _floats(tokens: pa.Table, column: str) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
+    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = tokens[column].to_numpy().astype(np.float64)
+    return np.nan_to_num(values)

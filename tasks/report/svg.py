@@ -1,0 +1,144 @@
+"""Small line and bar charts as inline SVG; colours come from the page's style sheet."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+WIDE, NARROW, HEIGHT = 720, 460, 260
+WIDEST_BAR = 84
+LEFT, RIGHT, TOP, BOTTOM = 56, 12, 14, 42
+COLOURS = 6
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line: its name in the legend and its points."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar: what stands under it, its height, what is shown when the pointer is on it, and what stands above it."""
+
+    label: str
+    value: float
+    title: str = ""
+    above: str = ""
+
+
+def ticks(low: float, high: float, wanted: int = 5, whole: bool = False) -> list[float]:
+    """Round numbers between `low` and `high`, at most about `wanted` of them; `whole`: no fractions."""
+    if not high > low:
+        return [low]
+    step = 10 ** math.floor(math.log10((high - low) / wanted))
+    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= wanted)
+    step = max(step, 1) if whole else step
+    first = math.ceil(low / step - 1e-9)
+    return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def line_chart(series: Sequence[Series], x_label: str, y_label: str, title: str, width: int = WIDE) -> Markup:
+    """A chart of lines over a common x axis of whole numbers, with a legend where there is more than one line."""
+    points = [point for line in series for point in line.points]
+    if not points:
+        return Markup("")
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    frame = _Frame(width, min(xs), max(xs), *_padded(min(ys), max(ys)))
+    parts = [frame.axes(x_label, y_label)]
+    for number, line in enumerate(series):
+        path = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in line.points)
+        shape = f'<polyline class="line c{number % COLOURS}" points="{path}"/>'
+        if len(line.points) == 1:
+            x, y = line.points[0]
+            shape = f'<circle class="dot c{number % COLOURS}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="3"/>'
+        parts.append(Markup(shape))
+    legend = Markup("")
+    if len(series) > 1:
+        names = [
+            Markup('<span><i class="key c{}"></i>{}</span>').format(number % COLOURS, line.name)
+            for number, line in enumerate(series)
+        ]
+        legend = Markup('<figcaption class="legend">{}</figcaption>').format(Markup("").join(names))
+    return _figure(title, width, parts, legend)
+
+
+def bar_chart(bars: Sequence[Bar], x_label: str, y_label: str, title: str, width: int = WIDE) -> Markup:
+    """A chart of upright bars from 0."""
+    if not bars:
+        return Markup("")
+    frame = _Frame(width, 0, len(bars), 0.0, 1.08 * max(bar.value for bar in bars) or 1.0)
+    parts = [frame.axes(x_label, y_label, x_ticks=False)]
+    thick = min(0.8 * (width - LEFT - RIGHT) / len(bars), WIDEST_BAR)
+    for number, bar in enumerate(bars):
+        middle, top = frame.x(number + 0.5), frame.y(bar.value)
+        parts.append(
+            Markup(
+                '<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>'
+                '<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>'
+                '<text class="value" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>'
+            ).format(
+                middle - thick / 2,
+                top,
+                thick,
+                HEIGHT - BOTTOM - top,
+                bar.title,
+                middle,
+                HEIGHT - BOTTOM + 15,
+                bar.label,
+                middle,
+                top - 5,
+                bar.above,
+            )
+        )
+    return _figure(title, width, parts, Markup(""))
+
+
+def _padded(low: float, high: float) -> tuple[float, float]:
+    margin = 0.05 * (high - low) or 0.5
+    return low - margin if low < 0 or low > margin else 0.0, high + margin
+
+
+def _figure(title: str, width: int, parts: Sequence[Markup], legend: Markup) -> Markup:
+    drawing = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
+        width, HEIGHT, title, Markup("").join(parts)
+    )
+    return Markup('<figure class="chart">{}{}</figure>').format(drawing, legend)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """The plotting area: data coordinates to drawing coordinates."""
+
+    width: int
+    x_low: float
+    x_high: float
+    y_low: float
+    y_high: float
+
+    def x(self, value: float) -> float:
+        return LEFT + (value - self.x_low) / ((self.x_high - self.x_low) or 1.0) * (self.width - LEFT - RIGHT)
+
+    def y(self, value: float) -> float:
+        return HEIGHT - BOTTOM - (value - self.y_low) / ((self.y_high - self.y_low) or 1.0) * (HEIGHT - TOP - BOTTOM)
+
+    def axes(self, x_label: str, y_label: str, x_ticks: bool = True) -> Markup:
+        parts = []
+        right = self.width - RIGHT
+        for value in ticks(self.y_low, self.y_high):
+            y = self.y(value)
+            parts.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            parts.append(f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:,.6g}</text>')
+        for value in ticks(self.x_low, self.x_high, 8, whole=True) if x_ticks else []:
+            place = f'x="{self.x(value):.1f}" y="{HEIGHT - BOTTOM + 15}"'
+            parts.append(f'<text class="tick" {place} text-anchor="middle">{value:,.6g}</text>')
+        base = HEIGHT - BOTTOM
+        parts.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{base}" y2="{base}"/>')
+        middle = (LEFT + right) / 2
+        parts.append(f'<text class="label" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x_label)}</text>')
+        turned = f'transform="translate(13 {(TOP + base) / 2}) rotate(-90)"'
+        parts.append(f'<text class="label" {turned} text-anchor="middle">{escape(y_label)}</text>')
+        return Markup("".join(parts))

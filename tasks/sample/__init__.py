@@ -1,0 +1,1 @@
+"""The bundled sample: a seeded generator of English-Esperanto sentence pairs with gold word alignments."""

@@ -1,0 +1,32 @@
+"""How often each token occurs in a text."""
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+
+def token_frequencies(
+    tokenizer: Tokenizer, batches: Iterable[list[str]], on_batch: Callable[[int], None] = lambda count: None
+) -> NDArray[np.int64]:
+    """Occurrences of every token id in the texts of `batches`, special tokens not added.
+
+    Args:
+        tokenizer: the tokenizer.
+        batches: lists of texts; one list at a time is held.
+        on_batch: called with the number of texts of each batch.
+
+    Returns:
+        int64 [vocabulary size].
+    """
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    counts = np.zeros(size, dtype=np.int64)
+    encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
+    for texts in batches:
+        encodings = encode(texts, add_special_tokens=False)
+        ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), dtype=np.int64)
+        counts += np.bincount(ids, minlength=size)
+        on_batch(len(texts))
+    return counts

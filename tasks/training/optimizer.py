@@ -1,0 +1,57 @@
+"""AdamW and its state as named tensors."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from configs.schema import OptimizationConfig
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+def make_optimizer(parameters: Mapping[str, nn.Parameter], config: OptimizationConfig) -> torch.optim.AdamW:
+    """AdamW (Loshchilov & Hutter 2019) over `parameters`; weight decay on matrices only, not on norms and biases.
+
+    The fused kernel updates each element by itself, so it is deterministic.
+    """
+    matrices = [parameter for parameter in parameters.values() if parameter.ndim >= 2]
+    vectors = [parameter for parameter in parameters.values() if parameter.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=config.learning_rate,
+        betas=(config.adam_beta1, config.adam_beta2),
+        fused=True,
+    )
+
+
+def optimizer_tensors(optimizer: torch.optim.AdamW, parameters: Mapping[str, nn.Parameter]) -> dict[str, torch.Tensor]:
+    """The moments of every parameter that has been updated, as '<moment>/<name>'."""
+    return {
+        f"{moment}/{name}": optimizer.state[parameter][moment]
+        for name, parameter in parameters.items()
+        if parameter in optimizer.state
+        for moment in MOMENTS
+    }
+
+
+def restore_optimizer(
+    optimizer: torch.optim.AdamW,
+    parameters: Mapping[str, nn.Parameter],
+    tensors: Mapping[str, torch.Tensor],
+    step: int,
+) -> None:
+    """Give `optimizer` the moments in `tensors` (as made by `optimizer_tensors`) after `step` steps.
+
+    Raises:
+        ValueError: a moment has another shape than its parameter.
+    """
+    for name, parameter in parameters.items():
+        if f"{MOMENTS[0]}/{name}" not in tensors:
+            continue
+        state: dict[str, torch.Tensor] = {"step": torch.tensor(float(step), device=parameter.device)}
+        for moment in MOMENTS:
+            state[moment] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+            state[moment].copy_(tensors[f"{moment}/{name}"])
+        optimizer.state[parameter] = state

@@ -1,0 +1,159 @@
+import itertools
+
+import pytest
+
+from configs.load import ConfigError, available, compose, load_language, load_model, load_recipe, merged, parse_override
+from configs.schema import LocalModel
+
+LANGUAGE = """code: xx
+name: Test
+corpus:
+  sources:
+    - {kind: sample, side: target, sentences: 10}
+"""
+
+
+@pytest.fixture
+def own_configs(tmp_path, monkeypatch):
+    """A folder of configurations searched before the packaged ones."""
+    for kind in ("languages", "models", "recipes"):
+        (tmp_path / kind).mkdir()
+    monkeypatch.setenv("LANGADAPT_CONFIG_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("language", "model", "recipe"),
+    itertools.product(available("languages"), available("models"), available("recipes")),
+)
+def test_every_shipped_combination_composes(language, model, recipe):
+    run = compose(language, model, recipe)
+    assert (run.language, run.model.name, run.recipe) == (language, model, recipe)
+
+
+def test_the_shipped_files_are_those_promised():
+    assert set(available("languages")) >= {"eo", "sw", "tt", "hy", "nl", "it"}
+    assert set(available("models")) >= {"tiny-english", "mistral-7b-v0.1", "llama-2-7b", "llama-3.1-8b"}
+    assert set(available("recipes")) >= {"trans-tokenization", "mean", "random"}
+
+
+def test_the_tatar_tables():
+    run = compose("tt", "mistral-7b-v0.1", "trans-tokenization")
+    first, second = run.training.resolved()
+    assert (run.tokenizer.vocab_size, run.counts.min_count) == (32000, 10)
+    assert (first.steps, first.trainable, first.schedule, first.warmup_steps) == (2500, "embeddings+head", "constant", 75)
+    assert (second.steps, second.trainable, second.layers) == (4000, "bottom-top", 2)
+    assert (second.schedule, second.schedule_steps) == ("linear", 7500)
+    assert {phase.sequence_length for phase in (first, second)} == {512}
+    assert {phase.batch_size for phase in (first, second)} == {32}
+    assert {phase.learning_rate for phase in (first, second)} == {2e-5}
+
+
+def test_recipes_differ_in_the_initialiser_only():
+    base = load_recipe("trans-tokenization")
+    for name in ("mean", "random"):
+        assert load_recipe(name).training == base.training
+        assert load_recipe(name).mapping.method == name
+
+
+def test_overrides_are_laid_over_recipe_model_and_language():
+    run = compose("eo", "tiny-english", "mean", ["training.steps=30", "tokenizer.vocab_size=900", "corpus.seed=5"])
+    assert (run.training.steps, run.tokenizer.vocab_size, run.corpus.seed) == (30, 900, 5)
+    assert run.training.sequence_length == 128  # from the model
+
+
+def test_overrides_reach_into_lists_and_the_model():
+    run = compose(
+        "eo", "tiny-english", "mean", ["training.phases.1.layers=1", "model.pretraining.steps=7", "training.phases.0.share=3"]
+    )
+    assert run.training.resolved()[1].layers == 1
+    assert run.model.pretraining.steps == 7
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.learningrate=3", "did you mean 'learning_rate'"),
+        ("training.steps", "must look like key.subkey=value"),
+        ("tokenizer.vocab_size=abc", "tokenizer.vocab_size: Input should be a valid integer.*got 'abc'"),
+        ("tokenizer.vocab_size=5", "tokenizer.vocab_size: Input should be greater than or equal to 300"),
+        ("training.schedule=linear", "override training.phases.0.schedule, training.phases.1.schedule"),
+        ("corpus.sources.4.seed=1", "corpus.sources has items 0 to 0"),
+        ("language=tt", "choose 'language' by its own argument"),
+        ("colour=blue", "unknown key 'colour'"),
+    ],
+)
+def test_a_bad_override_says_what_is_wrong(override, message):
+    with pytest.raises(ConfigError, match=message):
+        compose("eo", "tiny-english", "trans-tokenization", [override])
+
+
+def test_override_values_are_yaml():
+    assert parse_override("a.b=[1, x]") == (("a", "b"), [1, "x"])
+    assert parse_override("a= true") == (("a",), True)
+
+
+@pytest.mark.parametrize("code", ["en/us", "../../etc", "EN", ""])
+def test_a_code_that_is_no_code_is_refused(code):
+    with pytest.raises(ConfigError, match=r"language code .* must match"):
+        load_language(code)
+
+
+def test_an_unknown_name_gets_a_suggestion():
+    with pytest.raises(ConfigError, match="did you mean 'tiny-english'"):
+        load_model("tiny-englsh")
+
+
+def test_an_unknown_key_names_file_line_and_the_known_key(own_configs):
+    path = own_configs / "languages" / "xx.yaml"
+    path.write_text(LANGUAGE + "  min_charaters: 3\n")
+    with pytest.raises(ConfigError, match=r"xx\.yaml:6: unknown key 'corpus\.min_charaters'; did you mean 'min_characters'"):
+        load_language("xx")
+
+
+def test_all_faults_are_listed_at_once(own_configs):
+    path = own_configs / "languages" / "xx.yaml"
+    path.write_text(LANGUAGE.replace("name: Test", "name: ''").replace("sentences: 10", "sentences: -1") + "nmae: 3\n")
+    with pytest.raises(ConfigError) as error:
+        load_language("xx")
+    assert len(str(error.value).splitlines()) == 3
+    assert "xx.yaml:5" in str(error.value)
+
+
+def test_a_key_that_stands_twice_is_an_error(own_configs):
+    path = own_configs / "languages" / "xx.yaml"
+    path.write_text(LANGUAGE + "name: Other\n")
+    with pytest.raises(ConfigError, match=r"xx\.yaml:6: not YAML: key 'name' stands twice"):
+        load_language("xx")
+
+
+@pytest.mark.parametrize(("text", "message"), [("- 1\n", "a mapping of keys"), ("a: [1\n", "not YAML"), ("", "a mapping")])
+def test_a_file_that_is_no_mapping(own_configs, text, message):
+    (own_configs / "recipes" / "odd.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_recipe("odd")
+
+
+def test_a_language_may_only_override_recipe_sections(own_configs):
+    (own_configs / "languages" / "xx.yaml").write_text(LANGUAGE + "overrides: {model: {name: x}}\n")
+    with pytest.raises(ConfigError, match=r"overrides may change .* not model"):
+        compose("xx", "tiny-english", "mean")
+
+
+def test_trans_tokenization_needs_parallel_text(own_configs):
+    (own_configs / "languages" / "xx.yaml").write_text(LANGUAGE)
+    with pytest.raises(ConfigError, match="has no `bitext`"):
+        compose("xx", "tiny-english", "trans-tokenization")
+    assert compose("xx", "tiny-english", "mean").bitext is None
+
+
+def test_a_folder_is_a_source_model(tmp_path):
+    model = load_model(str(tmp_path))
+    assert isinstance(model, LocalModel)
+    assert model.path == str(tmp_path.resolve())
+    with pytest.raises(ConfigError, match="does not exist"):
+        load_model(str(tmp_path / "absent"))
+
+
+def test_merged_replaces_values_and_joins_mappings():
+    assert merged({"a": {"b": 1, "c": [1]}, "d": 2}, {"a": {"c": [3]}, "e": 4}) == {"a": {"b": 1, "c": [3]}, "d": 2, "e": 4}

@@ -1,0 +1,94 @@
+import pytest
+
+from configs.schema import CorpusConfig, FileSource, HubModel, HubSource, LocalModel
+from flows.inputs import hub_model, local_model, pinned, source_files
+from tasks.contract import InputError
+
+
+def corpus(*sources):
+    return CorpusConfig(sources=sources)
+
+
+def text_file(name, path, **changes):
+    return FileSource(name=name, path=path, **{"format": "txt", **changes})
+
+
+def test_the_digest_of_a_file_is_that_of_its_content(tmp_path):
+    (tmp_path / "a.txt").write_text("saluton\n")
+    (tmp_path / "b.txt").write_text("saluton\n")
+    files = source_files(corpus(text_file("a", "a.txt"), text_file("b", "b.txt")), tmp_path, tmp_path / "index")
+    assert files["a"].digest == files["b"].digest
+    assert files["a"].locate() == tmp_path / "a.txt"
+    (tmp_path / "a.txt").write_text("adiaux!\n")
+    changed = source_files(corpus(text_file("a", "a.txt")), tmp_path, tmp_path / "index")
+    assert changed["a"].digest != files["b"].digest
+
+
+def test_a_moses_pair_is_two_files(tmp_path):
+    (tmp_path / "a.en").write_text("x\n")
+    (tmp_path / "a.eo").write_text("y\n")
+    source = text_file("pair", "a.en", target_path="a.eo", format="moses")
+    assert set(source_files(corpus(source), tmp_path, tmp_path / "index")) == {"pair", "pair.target"}
+
+
+def test_every_missing_file_is_named_with_the_data_root(tmp_path):
+    (tmp_path / "folder").mkdir()
+    sources = (text_file("a", "a.txt"), text_file("b", "folder"))
+    with pytest.raises(InputError) as error:
+        source_files(corpus(*sources), tmp_path, tmp_path / "index")
+    assert f"there is no file {tmp_path / 'a.txt'}" in str(error.value)
+    assert "is a folder" in str(error.value)
+    assert "--data-root" in str(error.value)
+
+
+def model_folder(root, *names):
+    folder = root / "model"
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text(name)
+    return LocalModel(name="mine", path=str(folder))
+
+
+def test_a_model_and_its_tokenizer_have_digests_of_their_own(tmp_path):
+    config = model_folder(tmp_path, "config.json", "model.safetensors", "tokenizer.json", "README.md")
+    before = local_model(config, tmp_path, tmp_path / "index")
+    (tmp_path / "model" / "README.md").write_text("other words")
+    (tmp_path / "model" / "model.safetensors").write_text("other weights")
+    after = local_model(config, tmp_path, tmp_path / "index")
+    assert after.tokenizer.digest == before.tokenizer.digest
+    assert after.model.digest != before.model.digest
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("config.json", "model.safetensors"), "no tokenizer"),
+        (("config.json", "tokenizer.json", "pytorch_model.bin"), r"no \*\.safetensors weights \(only pytorch_model\.bin"),
+        (("model.safetensors", "tokenizer.json"), r"no config\.json"),
+    ],
+)
+def test_a_model_folder_that_lacks_something(tmp_path, names, message):
+    with pytest.raises(InputError, match=message):
+        local_model(model_folder(tmp_path, *names), tmp_path, tmp_path / "index")
+
+
+def test_a_commit_needs_no_network():
+    commit = "0123456789abcdef" * 2 + "01234567"
+    source = HubSource(name="web", dataset="some/text", revision=commit)
+    assert pinned(corpus(source)).sources[0].revision == commit
+    one = hub_model(HubModel(name="m", repository="some/model", revision=commit))
+    other = hub_model(HubModel(name="m", repository="some/model", revision=commit[::-1]))
+    assert one.model.digest != one.tokenizer.digest
+    assert one.model.digest != other.model.digest
+
+
+def test_a_hub_that_does_not_answer_is_a_clear_error(monkeypatch):
+    def refuse(self, *arguments, **options):
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", refuse)
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", refuse)
+    with pytest.raises(InputError, match=r"cannot get model some/model-that-is-nowhere@main.*no route to host"):
+        hub_model(HubModel(name="m", repository="some/model-that-is-nowhere"))
+    with pytest.raises(InputError, match="cannot get data set some/text@main"):
+        pinned(corpus(HubSource(name="web", dataset="some/text")))

@@ -1,0 +1,155 @@
+"""A tiny tokenizer, corpus and models, made here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from configs.schema import PhaseConfig
+from storage.tables import write_table
+from tasks.contract import StageContext, StageResult
+from tasks.training import stage
+
+NOUNS = ("cat", "river", "teacher", "window", "garden", "engine", "letter", "mountain", "farmer", "boat")
+VERBS = ("sees", "follows", "paints", "forgets", "carries", "opens", "hears", "likes")
+
+
+def sentences(count: int) -> list[str]:
+    return [
+        f"the {NOUNS[i % 10]} {VERBS[i * 7 % 8]} the {NOUNS[i * 3 % 10]} near the {NOUNS[i * i % 10]} {i % 13}"
+        for i in range(count)
+    ]
+
+
+@pytest.fixture(scope="session")
+def tokenizer_folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<unk>", "<s>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(sentences(200), trainer)
+    tokenizer.enable_truncation(4)  # a saved setting that training must not obey
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+    ).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def corpus_folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    write_corpus(folder, sentences(120))
+    return folder
+
+
+def write_corpus(folder: Path, texts: list[str]) -> Path:
+    folder.mkdir(exist_ok=True)
+    write_table(pa.table({"text": texts, "corpus": ["own"] * len(texts)}), folder / "train.parquet")
+    return folder
+
+
+def tiny_llama(tied: bool = False, layers: int = 3, **settings) -> LlamaForCausalLM:
+    config = LlamaConfig(
+        vocab_size=304,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=64,
+        tie_word_embeddings=tied,
+        bos_token_id=1,
+        eos_token_id=2,
+        **settings,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return LlamaForCausalLM(config)
+
+
+@pytest.fixture(scope="session")
+def make_llama():
+    return tiny_llama
+
+
+@pytest.fixture(scope="session")
+def make_model_folder(tmp_path_factory, tokenizer_folder):
+    """Makes a model folder with the tokenizer; keyword arguments as for `tiny_llama`, and `dtype`."""
+
+    def make(dtype: torch.dtype = torch.float32, **settings) -> Path:
+        folder = tmp_path_factory.mktemp("model")
+        tiny_llama(**settings).to(dtype).save_pretrained(folder)
+        for file in tokenizer_folder.iterdir():
+            (folder / file.name).write_bytes(file.read_bytes())
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def model_folder(make_model_folder) -> Path:
+    return make_model_folder(attention_dropout=0.1)
+
+
+@pytest.fixture(scope="session")
+def make_phase():
+    """Makes a small phase; keyword arguments replace its values."""
+
+    def make(**values) -> PhaseConfig:
+        defaults = {
+            "name": "phase",
+            "trainable": "all",
+            "steps": 8,
+            "sequence_length": 16,
+            "batch_size": 6,
+            "micro_batch_size": 4,
+            "learning_rate": 1e-2,
+            "schedule": "linear",
+            "warmup_steps": 2,
+            "weight_decay": 0.1,
+            "log_every": 3,
+            "checkpoint_every": 3,
+            "threads": 1,
+            "device": "cpu",
+        }
+        return PhaseConfig(**{**defaults, **values})
+
+    return make
+
+
+@dataclass(frozen=True)
+class Finished:
+    out: Path
+    result: StageResult
+
+    def contents(self) -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in sorted(self.out.iterdir())}
+
+
+@pytest.fixture(scope="session")
+def run_training(corpus_folder):
+    """Runs the training stage: (folder for out and work, model folder, config) -> Finished."""
+
+    def run(place: Path, model: Path, config: PhaseConfig, corpus: Path = corpus_folder, **more) -> Finished:
+        out, work = place / "out", place / "work"
+        for folder in (out, work):
+            folder.mkdir(parents=True, exist_ok=True)
+        context = StageContext(config, {"model": model, "corpus": corpus}, out, work, **more)
+        return Finished(out, stage.run(context))
+
+    return run
+
+
+@pytest.fixture
+def corpus_writer():
+    return write_corpus
