@@ -78,7 +78,9 @@ def main() -> int:
         flow = command(options.override, root / "store")
         again = command(options.override, root / "store")
     percent = 100 * (flow / loop - 1)
-    sys.stdout.write(f"plain loop {loop:8.1f} s\nflow       {flow:8.1f} s   {percent:+.1f} %\nagain      {again:8.1f} s\n")
+    sys.stdout.write(
+        f"plain loop {loop:8.1f} s\nflow       {flow:8.1f} s   {percent:+.1f} %\nagain      {again:8.1f} s\n"
+    )
     return int(options.max_percent is not None and percent > options.max_percent)
 
 

@@ -22,7 +22,16 @@ from configs.schema import (
 
 Kind = Literal["languages", "models", "recipes"]
 PACKAGED = Path(__file__).parent
-RECIPE_SECTIONS = ("tokenizer", "fertility", "alignment", "counts", "mapping", "initial_model", "training", "evaluation")
+RECIPE_SECTIONS = (
+    "tokenizer",
+    "fertility",
+    "alignment",
+    "counts",
+    "mapping",
+    "initial_model",
+    "training",
+    "evaluation",
+)
 
 T = TypeVar("T")
 
@@ -225,7 +234,9 @@ def _set(tree: Any, parts: tuple[str, ...], value: Any, text: str) -> None:
         last = depth == len(parts) - 1
         if isinstance(tree, list):
             if not part.isdigit() or int(part) >= len(tree):
-                raise ConfigError(f"override {text!r}: {'.'.join(parts[:depth])} has items 0 to {len(tree) - 1}, not {part!r}")
+                raise ConfigError(
+                    f"override {text!r}: {'.'.join(parts[:depth])} has items 0 to {len(tree) - 1}, not {part!r}"
+                )
             if last:
                 tree[int(part)] = value
             else:
@@ -263,7 +274,10 @@ def compose(language: str, model: str, recipe: str, overrides: Sequence[str] = (
     sections = {name: value for name, value in method.model_dump(mode="json").items() if name in RECIPE_SECTIONS}
     defaults = {name: RunConfig.model_fields[name].default for name in ("fertility", "initial_model")}
     sections |= {name: value.model_dump(mode="json") for name, value in defaults.items()}
-    for where, changes in ((f"model {source.name!r}", source.overrides), (f"language {chosen.code!r}", chosen.overrides)):
+    for where, changes in (
+        (f"model {source.name!r}", source.overrides),
+        (f"language {chosen.code!r}", chosen.overrides),
+    ):
         unknown = sorted(set(changes) - set(sections))
         if unknown:
             raise ConfigError(f"{where}: overrides may change {', '.join(sorted(sections))}; not {', '.join(unknown)}")

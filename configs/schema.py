@@ -51,6 +51,7 @@ def _key_value(value: Any) -> Any:
 
 # ---------------------------------------------------------------------------------------------------------------- data
 
+
 def _relative_path(path: str) -> str:
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or not path.strip():
@@ -112,11 +113,15 @@ class HubSource(Config):
     config: str | None = Field(default=None, description="Configuration (subset) of the data set.")
     hub_split: str = Field(default="train", description="Split of the data set on the hub.")
     revision: str = Field(default="main", description="Commit, tag or branch; resolved to a commit, which is recorded.")
-    text_column: str = Field(default="text", description="Monolingual: column of the text; 'a.b' looks inside a struct.")
+    text_column: str = Field(
+        default="text", description="Monolingual: column of the text; 'a.b' looks inside a struct."
+    )
     source_column: str = Field(default="translation.en", description="Parallel: column of the source language's text.")
     target_column: str = Field(default="", description="Parallel: column of the target language's text.")
     limit: int | None = Field(default=None, gt=0, description="Read at most this many rows.")
-    trust_remote_code: bool = Field(default=False, description="Run the data set's own Python code. Off unless you must.")
+    trust_remote_code: bool = Field(
+        default=False, description="Run the data set's own Python code. Off unless you must."
+    )
     split: Split | None = Field(default=None, description="Put all of this source into one split.")
 
 
@@ -146,7 +151,9 @@ Source = Annotated[FileSource | HubSource | SampleSource, Field(discriminator="k
 class Budget(Config):
     """How much text is kept; the sample depends on the text and the seed, not on the order of the input."""
 
-    sentences: int | None = Field(default=None, gt=0, description="At most this many sentences (or pairs) of training text.")
+    sentences: int | None = Field(
+        default=None, gt=0, description="At most this many sentences (or pairs) of training text."
+    )
     bytes: int | None = Field(default=None, gt=0, description="At most this many UTF-8 bytes of training text.")
 
 
@@ -166,9 +173,7 @@ class CorpusConfig(Config):
     validation_share: Share = Field(default=0.01, description="Share of distinct texts put into the validation split.")
     test_share: Share = Field(default=0.01, description="Share of distinct texts put into the test split.")
     seed: int = Field(default=0, ge=0, description="Seed of the sample and of the split.")
-    memory_mib: int = Field(
-        default=512, ge=64, description="Working memory in MiB.", json_schema_extra=NOT_IN_KEY
-    )
+    memory_mib: int = Field(default=512, ge=64, description="Working memory in MiB.", json_schema_extra=NOT_IN_KEY)
 
     @model_validator(mode="after")
     def _shares_leave_training_text(self) -> "CorpusConfig":
@@ -195,13 +200,19 @@ class BitextConfig(CorpusConfig):
 
 # ----------------------------------------------------------------------------------------------------------- tokenizer
 
+
 class TokenizerConfig(Config):
     """A new SentencePiece BPE vocabulary with byte fallback."""
 
     algorithm: Literal["bpe"] = Field(default="bpe", description="SentencePiece algorithm.")
-    vocab_size: int = Field(default=32_000, ge=300, description="Tokens in the vocabulary, bytes and special tokens included.")
+    vocab_size: int = Field(
+        default=32_000, ge=300, description="Tokens in the vocabulary, bytes and special tokens included."
+    )
     character_coverage: float = Field(
-        default=1.0, gt=0.9, le=1.0, description="Share of the text's characters that get a token; the rest become bytes."
+        default=1.0,
+        gt=0.9,
+        le=1.0,
+        description="Share of the text's characters that get a token; the rest become bytes.",
     )
     split_digits: bool = Field(default=True, description="Every digit is its own token.")
     max_sentences: int = Field(
@@ -214,16 +225,20 @@ class TokenizerConfig(Config):
 class FertilityConfig(Config):
     """Comparison of the source and the target tokenizer on held-out text."""
 
-    max_sentences: int = Field(default=5000, gt=0, description="Validation sentences measured, first in the split's order.")
+    max_sentences: int = Field(
+        default=5000, gt=0, description="Validation sentences measured, first in the split's order."
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- alignment
+
 
 class AlignmentConfig(Config):
     """Word alignment of the parallel text, and how its counts are made."""
 
     aligner: Literal["auto", "builtin", "fast_align"] = Field(
-        default="auto", description="'fast_align' runs the upstream binary; 'auto' takes it where it is found, else 'builtin'."
+        default="auto",
+        description="'fast_align' runs the upstream binary; 'auto' takes it where it is found, else 'builtin'.",
     )
     model: Literal["diagonal", "model1"] = Field(
         default="diagonal", description="Dyer et al. 2013 (diagonal prior), or plain IBM Model 1."
@@ -245,7 +260,9 @@ class AlignmentConfig(Config):
         default="expected",
         description="'expected': posterior counts of target given source; 'links': links of the symmetrised alignment.",
     )
-    max_words: int = Field(default=200, ge=1, description="Pairs with a longer side (in units) are left out and counted.")
+    max_words: int = Field(
+        default=200, ge=1, description="Pairs with a longer side (in units) are left out and counted."
+    )
 
 
 class CountsConfig(Config):
@@ -256,6 +273,7 @@ class CountsConfig(Config):
 
 # ------------------------------------------------------------------------------------------------------------- mapping
 
+
 class MappingConfig(Config):
     """How the rows of the new vocabulary are made from the old one (the initialiser)."""
 
@@ -263,7 +281,9 @@ class MappingConfig(Config):
         default="trans-tokenization", description="The initialiser."
     )
     smoothing: float = Field(
-        default=1.0, ge=0, description="Trans-tokenization: count added to pairs that need no evidence (identical, digits)."
+        default=1.0,
+        ge=0,
+        description="Trans-tokenization: count added to pairs that need no evidence (identical, digits).",
     )
     copy_shared: bool = Field(
         default=False, description="Random: tokens found in both vocabularies keep their rows instead of being drawn."
@@ -319,7 +339,9 @@ class OptimizationConfig(Config):
         default="auto", description="'auto': bfloat16 autocast on a GPU that has it, else float32."
     )
     seed: int = Field(default=0, ge=0, description="Seed of the order of the text and of initial weights.")
-    log_every: int = Field(default=10, ge=1, description="Steps between progress reports.", json_schema_extra=NOT_IN_KEY)
+    log_every: int = Field(
+        default=10, ge=1, description="Steps between progress reports.", json_schema_extra=NOT_IN_KEY
+    )
     checkpoint_every: int = Field(
         default=200, ge=1, description="Steps between checkpoints.", json_schema_extra=NOT_IN_KEY
     )
@@ -397,11 +419,14 @@ class PretrainConfig(OptimizationConfig):
 
 # ---------------------------------------------------------------------------------------------------------- evaluation
 
+
 class EvaluationConfig(Config):
     """What every model of the chain is measured on."""
 
     split: Literal["validation", "test"] = Field(default="test", description="Split of the corpus measured.")
-    max_sentences: int = Field(default=2000, gt=0, description="At most this many sentences, first in the split's order.")
+    max_sentences: int = Field(
+        default=2000, gt=0, description="At most this many sentences, first in the split's order."
+    )
     window: int = Field(default=512, ge=8, description="Longest context in tokens; longer text is cut into windows.")
     batch_size: int = Field(
         default=16, ge=1, description="Windows in a forward pass; in the key: it may change the last digits."
@@ -411,7 +436,9 @@ class EvaluationConfig(Config):
         description="Number format of the weights: 'float32' gives the same answer on every device; 'source' keeps the "
         "format they are saved in (half the memory of a bfloat16 model).",
     )
-    generation_tokens: int = Field(default=64, ge=0, description="Tokens generated per prompt for the speed; 0 skips it.")
+    generation_tokens: int = Field(
+        default=64, ge=0, description="Tokens generated per prompt for the speed; 0 skips it."
+    )
     generation_prompts: int = Field(default=8, ge=1, description="Prompts generated from for the speed.")
     threads: int = Field(default=0, ge=0, description="CPU threads; 0 means all.", json_schema_extra=NOT_IN_KEY)
     device: Literal["auto", "cpu", "cuda"] = Field(
@@ -419,14 +446,17 @@ class EvaluationConfig(Config):
     )
 
 
-# ------------------------------------------------------------------------------------------------------- what one writes
+# ------------------------------------------------------------------------------------------------------ what one writes
+
 
 class LanguageConfig(Config):
     """A target language and its text (configs/languages/<code>.yaml)."""
 
     code: str = Field(pattern=CODE_PATTERN, description="BCP 47 language code, for instance 'sw'.")
     name: str = Field(min_length=1, description="English name of the language.")
-    source_language: str = Field(default="en", pattern=CODE_PATTERN, description="Language of the bitext's source side.")
+    source_language: str = Field(
+        default="en", pattern=CODE_PATTERN, description="Language of the bitext's source side."
+    )
     corpus: CorpusConfig = Field(description="Monolingual text.")
     bitext: BitextConfig | None = Field(default=None, description="Parallel text; trans-tokenization needs it.")
     overrides: dict[str, Any] = Field(
@@ -509,6 +539,19 @@ class RunConfig(Config):
                 f"recipe {self.recipe!r} aligns parallel text, but language {self.language!r} has no `bitext`; "
                 "add it to the language's YAML or take the recipe 'mean'"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _bitext_holds_out_what_the_corpus_does(self) -> "RunConfig":
+        corpus, bitext = self.corpus, self.bitext
+        if self.mapping.method != "trans-tokenization" or bitext is None:
+            return self
+        for name in ("seed", "validation_share", "test_share"):
+            if getattr(bitext, name) != getattr(corpus, name):
+                raise ValueError(
+                    f"bitext.{name} is {getattr(bitext, name)} and corpus.{name} is {getattr(corpus, name)}: they must "
+                    "be the same, or the alignment would see sentences that the evaluation holds out"
+                )
         return self
 
 

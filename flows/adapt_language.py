@@ -6,12 +6,13 @@ Prefect imports flow files by path, and would see classes twice and postponed an
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
-from prefect.states import Completed, State
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
 from pydantic import Field
 
 from configs.load import available
@@ -25,8 +26,12 @@ from flows.settings import settings
 from storage.store import ArtifactRef
 from tasks.contract import load_stage
 
-Language = Literal[tuple(available("languages"))]  # type: ignore[valid-type]  # the names of the YAML files
-Recipe = Literal[tuple(available("recipes"))]  # type: ignore[valid-type]
+if TYPE_CHECKING:
+    Language = str
+    Recipe = str
+else:  # drop-down lists of the names of the YAML files
+    Language = Literal[tuple(available("languages"))]
+    Recipe = Literal[tuple(available("recipes"))]
 RETRY_SECONDS = 10
 
 
@@ -45,9 +50,7 @@ def adapt_language(
     overrides: Annotated[
         list[str], Field(description="Changed values, one 'key=value' a row, for instance 'training.steps=200'.")
     ] = [],  # noqa: B006  # Prefect copies it; a form needs a plain default
-    rerun: Annotated[
-        list[StageName], Field(description="Stages to run again although they are cached.")
-    ] = [],  # noqa: B006
+    rerun: Annotated[list[StageName], Field(description="Stages to run again although they are cached.")] = [],  # noqa: B006
     until: Annotated[StageName | None, Field(description="Last stage to run; empty for the whole chain.")] = None,
 ) -> dict[str, Any]:
     """Adapt a source model to a language.

@@ -36,20 +36,24 @@ EXIT_INPUT = 2
 EXIT_FAILED = 1
 
 Language = Annotated[str, typer.Argument(help="Target language: a name in configs/languages, or a .yaml file.")]
-Model = Annotated[str, typer.Option("--model", "-m", help="Source model: a name in configs/models, a .yaml or a folder.")]
+Model = Annotated[
+    str, typer.Option("--model", "-m", help="Source model: a name in configs/models, a .yaml or a folder.")
+]
 RecipeName = Annotated[str, typer.Option("--recipe", "-r", help="Recipe: a name in configs/recipes, or a .yaml file.")]
-Override = Annotated[list[str], typer.Option("--override", "-o", help="Changed value, as key.subkey=value. Repeatable.")]
+Override = Annotated[
+    list[str], typer.Option("--override", "-o", help="Changed value, as key.subkey=value. Repeatable.")
+]
 Rerun = Annotated[list[str], typer.Option("--rerun", help="Stage to run again although it is cached. Repeatable.")]
 Until = Annotated[str | None, typer.Option("--until", help="Last stage to run.")]
-StoreUrl = Annotated[str | None, typer.Option("--store", help="Artifact store: folder or fsspec URL [LANGADAPT_STORE].")]
+StoreUrl = Annotated[
+    str | None, typer.Option("--store", help="Artifact store: folder or fsspec URL [LANGADAPT_STORE].")
+]
 DataRoot = Annotated[str | None, typer.Option("--data-root", help="Folder of local data [LANGADAPT_DATA_ROOT].")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 """Options that several commands share."""
 
 
-def _request(
-    language: str, model: str, recipe: str, overrides: list[str], rerun: list[str], until: str | None
-) -> Any:
+def _request(language: str, model: str, recipe: str, overrides: list[str], rerun: list[str], until: str | None) -> Any:
     from flows.runs import RunRequest
 
     return RunRequest(language, model, recipe, tuple(overrides), tuple(rerun), until)

@@ -88,7 +88,12 @@ class ConsoleDisplay:
         """See `Display`."""
         self._last = time.monotonic()
         if self._console.is_terminal:
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
+            columns = (
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(24),
+                TextColumn("{task.fields[text]}"),
+            )
             self._bar = Progress(*columns, TimeElapsedColumn(), console=self._console, transient=True)
             self._task = self._bar.add_task(node.label, total=None, text="")
             self._bar.start()
@@ -110,10 +115,8 @@ class ConsoleDisplay:
         """See `Display`."""
         self.close()
         colour = "cyan" if outcome.status == "Cached" else "green"
-        self._console.print(
-            f"[{colour}]{outcome.status:<10}[/] {outcome.label:<28} {outcome.seconds:>7.1f} s  {outcome.artifact.key[:12]}",
-            highlight=False,
-        )
+        status = f"[{colour}]{outcome.status:<10}[/]"
+        self._console.print(f"{status} {outcome.label:<28} {outcome.seconds:>7.1f} s  {outcome.artifact.key[:12]}")
 
     def close(self) -> None:
         """Remove the bar."""

@@ -89,9 +89,7 @@ class _Parts:
     tokenizer: str | External
 
 
-def _node(
-    node_id: str, stage: str, label: str, config: Config, inputs: Mapping[str, str | External]
-) -> Node:
+def _node(node_id: str, stage: str, label: str, config: Config, inputs: Mapping[str, str | External]) -> Node:
     own = {name: value for name, value in inputs.items() if isinstance(value, str)}
     outside = {name: value for name, value in inputs.items() if isinstance(value, External)}
     return Node(node_id, stage, label, config, own, outside)
@@ -130,13 +128,16 @@ def build_graph(run: RunConfig, data_root: Path, index: Path) -> tuple[Node, ...
     mapping = add(_node("mapping", "mapping", f"mapping {pair}", run.mapping, {**both, **counted}))
     model = add(
         _node(
-            "initial-model", "initial-model", f"initial model {language}", run.initial_model,
+            "initial-model",
+            "initial-model",
+            f"initial model {language}",
+            run.initial_model,
             {"source_model": source.model, "tokenizer": tokenizer, "mapping": mapping},
-        )  # fmt: skip
+        )
     )
     models: dict[str, str | External] = {"source": source.model, "initial": model}
     for number, phase in enumerate(run.training.resolved(), start=1):
-        inputs = {"model": model, "corpus": corpus}
+        inputs: dict[str, str | External] = {"model": model, "corpus": corpus}
         label = f"train {language} {number} {phase.name}"
         model = add(_node(f"training.{number}", "training", label, phase, inputs))
         models[str(number)] = model
@@ -157,7 +158,9 @@ def _source_model(builder: GraphBuilder) -> _Parts:
         )
         inputs = {"corpus": corpus, "tokenizer": tokenizer}
         label = f"pretrain {config.name}"
-        return _Parts(builder.add(_node("source.pretraining", "pretraining", label, config.pretraining, inputs)), tokenizer)
+        return _Parts(
+            builder.add(_node("source.pretraining", "pretraining", label, config.pretraining, inputs)), tokenizer
+        )
     outside: SourceModel
     if isinstance(config, HubModel):
         outside = hub_model(config)
@@ -177,7 +180,8 @@ def _report(run: RunConfig, nodes: Sequence[Node], source: _Parts) -> Node:
         recipe=run.recipe,
         paper=run.paper,
         nodes=tuple(
-            ReportNode(node=node.id, stage=node.stage, label=node.label, model=columns.get(node.id, "")) for node in nodes
+            ReportNode(node=node.id, stage=node.stage, label=node.label, model=columns.get(node.id, ""))
+            for node in nodes
         ),
     )
     inputs: dict[str, str | External] = {node.id: node.id for node in nodes}
@@ -225,4 +229,3 @@ def matching(nodes: Sequence[Node], names: Iterable[str], what: str) -> list[str
 def run_name(run: RunConfig) -> str:
     """Short name of language, model and recipe, fit for a folder."""
     return f"{run.language}.{run.model.name}.{run.recipe}"
-

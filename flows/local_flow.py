@@ -1,5 +1,6 @@
 """Starting the flow from the command line, in this process, on the configured or an ephemeral Prefect server."""
 
+from collections.abc import Callable
 from typing import Any
 
 from flows.adapt_language import adapt_language
@@ -9,12 +10,12 @@ from flows.runs import RunRequest
 def run_flow(request: RunRequest) -> dict[str, Any]:
     """Run `adapt-language` for `request`; the flow's result.
 
-    Names that are no packaged YAML (paths) are taken too: the parameter check, which serves the UI's form, is passed by.
+    Paths are taken too, besides names: the parameter check, which serves the UI's form, is passed by.
 
     Raises:
         InputError, StageFailed, ConfigError: as in the flow.
     """
-    flow = adapt_language.with_options(validate_parameters=False)
+    flow: Callable[..., Any] = adapt_language.with_options(validate_parameters=False)
     result: dict[str, Any] = flow(
         language=request.language,
         model=request.model,

@@ -42,9 +42,7 @@ def build_request(node: Node, artifacts: Mapping[str, ArtifactRef]) -> BuildRequ
         KeyError: an artifact that it reads is not in `artifacts`.
     """
     stage = load_stage(node.stage)
-    inputs = {
-        name: artifacts[source].as_input() for name, source in node.inputs.items()
-    }
+    inputs = {name: artifacts[source].as_input() for name, source in node.inputs.items()}
     inputs |= {name: InputEntry("external", "", item.digest) for name, item in node.external.items()}
     inputs |= {f"file:{name}": InputEntry("external", "", item.digest) for name, item in node.files.items()}
     return BuildRequest(stage=node.stage, version=stage.version, config=key_fields(node.config), inputs=inputs)
@@ -104,7 +102,9 @@ def _plan_node(
         if forced:
             return PlannedNode(node, "rerun", ("rerun asked for",), found.artifact.seconds, cost, found.artifact)
         reasons = (f"unless {_some(upstream)} gives the same bytes",) if upstream else ()
-        return PlannedNode(node, "depends" if upstream else "cached", reasons, found.artifact.seconds, cost, found.artifact)
+        return PlannedNode(
+            node, "depends" if upstream else "cached", reasons, found.artifact.seconds, cost, found.artifact
+        )
     if found.problem is not None:
         return PlannedNode(node, "run", (f"damaged: {found.problem}",), _any_seconds(history, node), cost, None)
     difference = nearest(history.of(node.stage), request)

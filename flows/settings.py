@@ -54,7 +54,9 @@ def settings(store: str | None = None, data_root: str | None = None, verify: str
         raise ConfigError(f"verify (LANGADAPT_VERIFY) must be one of {', '.join(VERIFY_MODES)}, not {wanted!r}")
     url = store or os.environ.get("LANGADAPT_STORE") or DEFAULT_STORE
     root = data_root or os.environ.get("LANGADAPT_DATA_ROOT") or DEFAULT_DATA_ROOT
-    return Settings(store=url if "://" in url else str(Path(url).absolute()), data_root=Path(root).absolute(), verify=modes[0])
+    return Settings(
+        store=url if "://" in url else str(Path(url).absolute()), data_root=Path(root).absolute(), verify=modes[0]
+    )
 
 
 def open_store(where: Settings) -> Store:

@@ -2,9 +2,9 @@
 
 import itertools
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from configs.load import ConfigError, available, compose, load_language
+from configs.load import ConfigError, Kind, available, compose, load_language
 from configs.schema import FileSource
 
 
@@ -17,7 +17,7 @@ def validate_all(data_root: Path) -> dict[str, Any]:
     Returns:
         files and combinations (numbers), faults and notes (lists of texts).
     """
-    kinds = {kind: available(kind) for kind in ("languages", "models", "recipes")}  # type: ignore[arg-type]
+    kinds = {kind: available(kind) for kind in get_args(Kind)}
     faults: dict[str, None] = {}
     combinations = list(itertools.product(*kinds.values()))
     for language, model, recipe in combinations:
@@ -25,18 +25,23 @@ def validate_all(data_root: Path) -> dict[str, Any]:
             compose(language, model, recipe)
         except ConfigError as error:
             faults.setdefault(str(error))
-    notes = []
+    notes: list[str] = []
     for name in kinds["languages"]:
         try:
             language_config = load_language(name)
         except ConfigError:
             continue
         if language_config.code != name:
-            faults.setdefault(f"{kinds['languages'][name]}: the file's name and its code {language_config.code!r} differ")
+            faults.setdefault(
+                f"{kinds['languages'][name]}: the file's name and its code {language_config.code!r} differ"
+            )
         bitext = () if language_config.bitext is None else language_config.bitext.sources
-        for source in (*language_config.corpus.sources, *bitext):
-            if isinstance(source, FileSource) and not (data_root / source.path).is_file():
-                notes.append(f"language {name}: source {source.name}: no file {data_root / source.path}")
+        files = [item for item in (*language_config.corpus.sources, *bitext) if isinstance(item, FileSource)]
+        notes += [
+            f"language {name}: source {source.name}: no file {data_root / source.path}"
+            for source in files
+            if not (data_root / source.path).is_file()
+        ]
     return {
         "files": sum(len(files) for files in kinds.values()),
         "combinations": len(combinations),

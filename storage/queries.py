@@ -58,6 +58,7 @@ _RUN_STAGES = pa.schema(
         ("seconds", pa.float64()),
     ]
 )
+_PATH = "_langadapt_path"  # column that the views do not show
 _READING = ("SELECT", "EXPLAIN", "MULTI")  # MULTI is what PIVOT is parsed to
 
 _log = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ def query(store: Store, sql: str) -> pa.Table:
     if kind not in _READING:
         raise ValueError(f"a {kind} statement: the store is only read; give a SELECT")
     with connect(store) as connection:
-        return connection.execute(sql).to_arrow_table()
+        return connection.sql(sql).to_arrow_table()
 
 
 def _artifact_row(manifest: Manifest) -> dict[str, Any]:
@@ -193,12 +194,12 @@ def _free_name(wanted: str, taken: Iterable[str]) -> str:
 def _create_view(connection: duckdb.DuckDBPyConnection, name: str, files: dict[str, Path]) -> bool:
     """Create the view; False, with a warning, where the files cannot be one table."""
     paths = ", ".join(_literal(str(path)) for path in files.values())
-    source = f"read_parquet([{paths}], union_by_name = true, hive_partitioning = false, filename = '_path')"
+    source = f"read_parquet([{paths}], union_by_name = true, hive_partitioning = false, filename = '{_PATH}')"
     by_path = "MAP {" + ", ".join(f"{_literal(str(path))}: {_literal(key)}" for key, path in files.items()) + "}"
     try:
         columns = [row[0] for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
-        shown = ", ".join(_quoted(column) for column in columns if column not in ("_path", "key"))
-        key = f"{by_path}[_path] AS key"
+        shown = ", ".join(_quoted(column) for column in columns if column not in (_PATH, "key"))
+        key = f"{by_path}[{_PATH}] AS key"
         connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT {key}{', ' if shown else ''}{shown} FROM {source}")
     except duckdb.Error as error:
         _log.warning("view %s is left out: %s", name, error)

@@ -116,5 +116,6 @@ def load_stage(name: str) -> Stage:
         KeyError: no stage has that name.
     """
     stage = importlib.import_module(STAGE_MODULES[name]).STAGE
-    assert isinstance(stage, Stage) and stage.name == name
+    if not isinstance(stage, Stage) or stage.name != name:
+        raise TypeError(f"{STAGE_MODULES[name]}.STAGE does not declare the stage {name!r}")
     return stage

@@ -103,13 +103,21 @@ def _read_events(events: IO[str], context: StageContext, outcome: dict[str, Any]
             event = json.loads(line)
         except ValueError:  # the last line of a child that was killed while writing
             continue
-        if "progress" in event:
-            context.progress(**event["progress"])
-        else:
+        if "progress" not in event:
             outcome.update(event)
+        elif "listener" not in outcome:
+            told = event["progress"]
+            try:
+                context.progress(told["done"], told["total"], told["unit"], told["message"])
+            except (
+                Exception
+            ) as error:  # raised in the parent's own thread; events are read on, or the child would block
+                outcome["listener"] = error
 
 
 def _result(stage: str, code: int, outcome: dict[str, Any], tail: deque[str]) -> StageResult:
+    if "listener" in outcome:
+        raise outcome["listener"]
     if code == 0 and "result" in outcome:
         return StageResult(**outcome["result"])
     error = outcome.get("error")

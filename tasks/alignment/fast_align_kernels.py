@@ -137,15 +137,16 @@ def fill_joint(
     n: int,
     null_joint: float,
     translation: Float64,
-    cell_parameter: Int32,
-    first: int,
-    step: int,
+    cells: tuple[Int32, int, int],
 ) -> tuple[float, int]:
     """Write prior times translation probability of the n given positions into `joint`.
+
+    `cells` are (index into the probabilities of every cell, cell of the first given position, step to the next).
 
     Returns:
         (their sum with NULL's, position of the highest or -1 for NULL).
     """
+    cell_parameter, first, step = cells
     total, highest, partner = null_joint, null_joint, -1
     for i in range(n):
         value = prior[i] * translation[cell_parameter[first + i * step]]
@@ -158,36 +159,33 @@ def fill_joint(
 
 @compiled
 def expectation(
-    generated: Int32,
-    generated_offsets: Int64,
-    given_offsets: Int64,
+    sides: tuple[Int32, Int64, Int64],
     pairs: tuple[int, int],
     cells: tuple[Int32, Int32, Int64, bool],
     probabilities: tuple[Float64, Float64],
-    counts: tuple[Float64, Float64],
     prior_values: tuple[float, float, bool],
-    best: Int32,
+    results: tuple[Float64, Float64, Int32],
 ) -> tuple[float, float, float]:
-    """One pass over the sentence pairs `pairs[0]` to `pairs[1]`: posteriors into `counts`, best partners into `best`.
+    """One pass over the sentence pairs `pairs[0]` to `pairs[1]`: posteriors and best partners into `results`.
 
     Args:
-        generated: int32 [tokens], words of the generated side.
-        generated_offsets: int64 [N + 1], its sentences.
-        given_offsets: int64 [N + 1], sentences of the given side.
+        sides: (int32 [tokens] words of the generated side, int64 [N + 1] its sentences, int64 [N + 1] sentences of the
+            given side).
         pairs: first and last (exclusive) sentence pair.
         cells: (index into the probabilities of every cell, index into the counts of every cell, int64 [N + 1] first
             cell of every pair, whether the given positions run slowest inside a pair).
         probabilities: translation probability of every parameter, and of every generated word given NULL.
-        counts: posterior sums, added to in place: of every counted pair, and of every generated word from NULL.
         prior_values: as in `fill_prior`.
-        best: int32 [tokens], set to the given position of highest posterior, -1 for NULL (the first at a tie).
+        results: (posterior sum of every counted pair, added to; posterior sum of NULL for every generated word, added
+            to; int32 [tokens], set to the given position of highest posterior, -1 for NULL, the first at a tie).
 
     Returns:
         (natural log likelihood, posterior sum of NULL, posterior sum of the feature with j counted from 0).
     """
+    generated, generated_offsets, given_offsets = sides
     cell_parameter, cell_count, cell_offsets, given_slowest = cells
     translation, null_translation = probabilities
-    count, null_count = counts
+    count, null_count, best = results
     longest = 0
     for p in range(pairs[0], pairs[1]):
         longest = max(longest, given_offsets[p + 1] - given_offsets[p])
@@ -201,7 +199,9 @@ def expectation(
             word, first = generated[start + j], cell_offsets[p] + j * step_j
             null_prior = fill_prior(prior, j + 1, m, n, prior_values)
             null_joint = null_prior * null_translation[word]
-            total, best[start + j] = fill_joint(joint, prior, n, null_joint, translation, cell_parameter, first, step_i)
+            total, best[start + j] = fill_joint(
+                joint, prior, n, null_joint, translation, (cell_parameter, first, step_i)
+            )
             if total < LEAST_SUM:
                 joint[:n], null_joint, total = prior[:n], null_prior, null_prior + prior[:n].sum()
                 likelihood += math.log(LEAST_SUM)

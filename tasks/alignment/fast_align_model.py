@@ -136,7 +136,7 @@ def train(
         index = (cells.parameter, into.parameter, cells.offsets, reverse)
         prior = (settings.p_null, tension, settings.diagonal)
         probabilities = (translation, null_translation)
-        figures = _pass(bitext, index, prior, probabilities, (counts, null_counts), best, report)
+        figures = _pass(bitext, index, prior, probabilities, (counts, null_counts, best), report)
         iterations.append(figures)
         report(len(bitext), figures)
         if last:
@@ -155,24 +155,21 @@ def _pass(
     index: tuple[Int32, Int32, Int64, bool],
     prior: tuple[float, float, bool],
     probabilities: tuple[Float64, Float64],
-    counts: tuple[Float64, Float64],
-    best: Int32,
+    results: tuple[Float64, Float64, Int32],
     report: Callable[[int, Iteration | None], None],
 ) -> Iteration:
-    """One pass over all pairs; adds to `counts` and sets `best`."""
+    """One pass over all pairs; fills `results` (see `expectation`)."""
     reverse = index[3]
-    generated, generated_offsets, given_offsets = (
+    sides = (
         (bitext.source, bitext.source_offsets, bitext.target_offsets)
         if reverse
         else (bitext.target, bitext.target_offsets, bitext.source_offsets)
     )
     sums = np.zeros(3)
     for start, end in parts(len(bitext), PAIRS_PER_CALL):
-        sums += expectation(
-            generated, generated_offsets, given_offsets, (start, end), index, probabilities, counts, prior, best
-        )
+        sums += expectation(sides, (start, end), index, probabilities, prior, results)
         report(end, None)
-    means = sums / len(generated)
+    means = sums / len(sides[0])
     return Iteration(
         log_likelihood=float(sums[0]),
         perplexity=float(np.exp(-means[0])),

@@ -1,5 +1,6 @@
 """Killed and concurrent runs: nothing is lost, nothing is done twice, and the bytes are the same."""
 
+import contextlib
 import json
 import os
 import random
@@ -17,7 +18,19 @@ KILLS = int(os.environ.get("LANGADAPT_TEST_KILLS", "3"))
 
 def command(small, store, *more):
     options = [part for text in small for part in ("-o", text)]
-    return [sys.executable, "-m", "flows.cli", "run", "eo", "--no-prefect", "--store", str(store), "--json", *options, *more]
+    return [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "run",
+        "eo",
+        "--no-prefect",
+        "--store",
+        str(store),
+        "--json",
+        *options,
+        *more,
+    ]
 
 
 def digests(output):
@@ -31,10 +44,8 @@ def kill_tree(process):
 
     tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     for member in tree:
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             member.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            pass
     psutil.wait_procs(tree)
     process.wait()
 

@@ -77,7 +77,18 @@ def _task_states(environment, flow_run_name):
 
 def test_a_stage_in_the_store_is_cached_in_prefect(server, small, tmp_path):
     options = [part for text in small for part in ("-o", text)]
-    arguments = [sys.executable, "-m", "flows.cli", "run", "eo", "--until", "tokenizer", "--prefect", "--json", *options]
+    arguments = [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "run",
+        "eo",
+        "--until",
+        "tokenizer",
+        "--prefect",
+        "--json",
+        *options,
+    ]
     environment = {**server, "LANGADAPT_STORE": str(tmp_path / "store")}
     for expected in ("Completed", "Cached"):
         done = subprocess.run(arguments, env=environment, capture_output=True, text=True)

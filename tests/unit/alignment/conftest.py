@@ -30,7 +30,10 @@ def byte_level() -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
     trainer = trainers.BpeTrainer(
-        vocab_size=420, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<s>"], show_progress=False
+        vocab_size=420,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<s>"],
+        show_progress=False,
     )
     tokenizer.train_from_iterator(TEXTS * 3, trainer)
     return tokenizer
@@ -101,7 +104,10 @@ def small_bitext() -> Bitext:
     random = np.random.default_rng(5)
     return make_bitext(
         [
-            (random.integers(0, 6, random.integers(1, 8)).tolist(), random.integers(0, 5, random.integers(1, 8)).tolist())
+            (
+                random.integers(0, 6, random.integers(1, 8)).tolist(),
+                random.integers(0, 5, random.integers(1, 8)).tolist(),
+            )
             for _ in range(40)
         ]
     )

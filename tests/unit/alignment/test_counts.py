@@ -23,7 +23,9 @@ def unit_tokens(units: Units) -> UnitTokens:
     return UnitTokens(ids, np.cumsum([0, *map(len, units)]).astype(np.int64))
 
 
-def token_counts(source: Units, target: Units, pairs: list[tuple[int, int, float]]) -> dict[tuple[int, int], list[float]]:
+def token_counts(
+    source: Units, target: Units, pairs: list[tuple[int, int, float]]
+) -> dict[tuple[int, int], list[float]]:
     counts = TokenCounts(unit_tokens(source), unit_tokens(target))
     for some in (pairs[:2], pairs[2:]):
         s, t, c = zip(*some, strict=True) if some else ((), (), ())
@@ -31,7 +33,9 @@ def token_counts(source: Units, target: Units, pairs: list[tuple[int, int, float
     return {(t, s): [a, b] for t, s, a, b in zip(*(x.tolist() for x in counts.result()), strict=True)}
 
 
-def slow_counts(source: Units, target: Units, pairs: list[tuple[int, int, float]]) -> dict[tuple[int, int], list[Fraction]]:
+def slow_counts(
+    source: Units, target: Units, pairs: list[tuple[int, int, float]]
+) -> dict[tuple[int, int], list[Fraction]]:
     result: dict = defaultdict(lambda: [Fraction(0), Fraction(0)])
     for s, t, count in pairs:
         n, m, c = len(source[s]), len(target[t]), Fraction(count)
@@ -87,7 +91,10 @@ def test_small_steps_and_compaction_change_nothing(monkeypatch: pytest.MonkeyPat
     random = np.random.default_rng(1)
     source = [random.integers(0, 9, random.integers(1, 6)).tolist() for _ in range(30)]
     target = [random.integers(0, 9, random.integers(1, 6)).tolist() for _ in range(30)]
-    pairs = [(int(s), int(t), float(c)) for s, t, c in zip(*random.integers(0, 30, (2, 200)), random.random(200), strict=True)]
+    pairs = [
+        (int(s), int(t), float(c))
+        for s, t, c in zip(*random.integers(0, 30, (2, 200)), random.random(200), strict=True)
+    ]
     whole = token_counts(source, target, pairs)
     monkeypatch.setattr(counts_module, "EXPANDED_ROWS", 7)
     monkeypatch.setattr(sums_module, "COMPACT_ROWS", 11)
@@ -100,7 +107,9 @@ def write_alignment(folder: Path, pairs: list[tuple[int, int, float]]) -> None:
     for name, units in (("source_units", [[5], [6, 7]]), ("target_units", [[8, 9]])):
         pq.write_table(pa.table({"token_ids": pa.array(units, pa.list_(pa.int32()))}), folder / f"{name}.parquet")
     s, t, c = zip(*pairs, strict=True)
-    table = pa.table({"source_unit": pa.array(s, pa.int32()), "target_unit": pa.array(t, pa.int32()), "count": pa.array(c)})
+    table = pa.table(
+        {"source_unit": pa.array(s, pa.int32()), "target_unit": pa.array(t, pa.int32()), "count": pa.array(c)}
+    )
     pq.write_table(table, folder / "word_pairs.parquet")
 
 
@@ -123,6 +132,8 @@ def test_stage_drops_rare_pairs_and_takes_the_mean(tmp_path: Path) -> None:
 
 def test_stage_says_when_no_pair_is_frequent_enough(tmp_path: Path) -> None:
     write_alignment(tmp_path, [(0, 0, 3.25)])
-    context = StageContext(config=CountsConfig(min_count=10.0), inputs={"alignment": tmp_path}, out=tmp_path, work=tmp_path)
+    context = StageContext(
+        config=CountsConfig(min_count=10.0), inputs={"alignment": tmp_path}, out=tmp_path, work=tmp_path
+    )
     with pytest.raises(InputError, match=r"none of 1 word pairs .*min_count = 10 \(the largest is 3.25\)"):
         load_stage("counts").run(context)

@@ -55,7 +55,9 @@ def test_maximisation_by_hand() -> None:
     assert maximisation(counts, rows, 4, 0.5) == pytest.approx(expected)
 
 
-def slow_em(bitext: Bitext, settings: ModelSettings, reverse: bool) -> tuple[list[tuple[float, ...]], dict, list[list[float]]]:
+def slow_em(
+    bitext: Bitext, settings: ModelSettings, reverse: bool
+) -> tuple[list[tuple[float, ...]], dict, list[list[float]]]:
     """EM with dictionaries and explicit sums: figures of the passes, last counts, last joint probabilities."""
     pairs = [
         (
@@ -188,7 +190,9 @@ def test_degenerate_corpora_give_finite_figures(bitext_of: Callable[..., Bitext]
 
 
 def test_counts_by_another_vocabulary_add_up_to_the_same(bitext_of: Callable[..., Bitext]) -> None:
-    cased = bitext_of([([0, 1], [0, 2]), ([2, 1], [1, 2]), ([2], [0])])  # words 0 and 2 of the source are one in lower case
+    cased = bitext_of(
+        [([0, 1], [0, 2]), ([2, 1], [1, 2]), ([2], [0])]
+    )  # words 0 and 2 of the source are one in lower case
     lower = Bitext(
         np.array([0, 1, 0], np.int32)[cased.source],
         cased.source_offsets,

@@ -41,7 +41,12 @@ def test_the_tatar_tables():
     run = compose("tt", "mistral-7b-v0.1", "trans-tokenization")
     first, second = run.training.resolved()
     assert (run.tokenizer.vocab_size, run.counts.min_count) == (32000, 10)
-    assert (first.steps, first.trainable, first.schedule, first.warmup_steps) == (2500, "embeddings+head", "constant", 75)
+    assert (first.steps, first.trainable, first.schedule, first.warmup_steps) == (
+        2500,
+        "embeddings+head",
+        "constant",
+        75,
+    )
     assert (second.steps, second.trainable, second.layers) == (4000, "bottom-top", 2)
     assert (second.schedule, second.schedule_steps) == ("linear", 7500)
     assert {phase.sequence_length for phase in (first, second)} == {512}
@@ -57,14 +62,19 @@ def test_recipes_differ_in_the_initialiser_only():
 
 
 def test_overrides_are_laid_over_recipe_model_and_language():
-    run = compose("eo", "tiny-english", "mean", ["training.steps=30", "tokenizer.vocab_size=900", "corpus.seed=5"])
-    assert (run.training.steps, run.tokenizer.vocab_size, run.corpus.seed) == (30, 900, 5)
+    run = compose(
+        "eo", "tiny-english", "mean", ["training.steps=30", "tokenizer.vocab_size=900", "fertility.max_sentences=5"]
+    )
+    assert (run.training.steps, run.tokenizer.vocab_size, run.fertility.max_sentences) == (30, 900, 5)
     assert run.training.sequence_length == 128  # from the model
 
 
 def test_overrides_reach_into_lists_and_the_model():
     run = compose(
-        "eo", "tiny-english", "mean", ["training.phases.1.layers=1", "model.pretraining.steps=7", "training.phases.0.share=3"]
+        "eo",
+        "tiny-english",
+        "mean",
+        ["training.phases.1.layers=1", "model.pretraining.steps=7", "training.phases.0.share=3"],
     )
     assert run.training.resolved()[1].layers == 1
     assert run.model.pretraining.steps == 7
@@ -107,7 +117,9 @@ def test_an_unknown_name_gets_a_suggestion():
 def test_an_unknown_key_names_file_line_and_the_known_key(own_configs):
     path = own_configs / "languages" / "xx.yaml"
     path.write_text(LANGUAGE + "  min_charaters: 3\n")
-    with pytest.raises(ConfigError, match=r"xx\.yaml:6: unknown key 'corpus\.min_charaters'; did you mean 'min_characters'"):
+    with pytest.raises(
+        ConfigError, match=r"xx\.yaml:6: unknown key 'corpus\.min_charaters'; did you mean 'min_characters'"
+    ):
         load_language("xx")
 
 
@@ -127,7 +139,9 @@ def test_a_key_that_stands_twice_is_an_error(own_configs):
         load_language("xx")
 
 
-@pytest.mark.parametrize(("text", "message"), [("- 1\n", "a mapping of keys"), ("a: [1\n", "not YAML"), ("", "a mapping")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("- 1\n", "a mapping of keys"), ("a: [1\n", "not YAML"), ("", "a mapping")]
+)
 def test_a_file_that_is_no_mapping(own_configs, text, message):
     (own_configs / "recipes" / "odd.yaml").write_text(text)
     with pytest.raises(ConfigError, match=message):
@@ -156,4 +170,8 @@ def test_a_folder_is_a_source_model(tmp_path):
 
 
 def test_merged_replaces_values_and_joins_mappings():
-    assert merged({"a": {"b": 1, "c": [1]}, "d": 2}, {"a": {"c": [3]}, "e": 4}) == {"a": {"b": 1, "c": [3]}, "d": 2, "e": 4}
+    assert merged({"a": {"b": 1, "c": [1]}, "d": 2}, {"a": {"c": [3]}, "e": 4}) == {
+        "a": {"b": 1, "c": [3]},
+        "d": 2,
+        "e": 4,
+    }

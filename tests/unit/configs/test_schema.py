@@ -80,7 +80,15 @@ def test_held_out_shares_leave_training_text():
 
 @pytest.mark.parametrize(
     ("code", "good"),
-    [("sw", True), ("zh-Hant", True), ("srp-Cyrl", True), ("en/us", False), ("EN", False), ("e", False), ("sw\n", False)],
+    [
+        ("sw", True),
+        ("zh-Hant", True),
+        ("srp-Cyrl", True),
+        ("en/us", False),
+        ("EN", False),
+        ("e", False),
+        ("sw\n", False),
+    ],
 )
 def test_language_codes(code, good):
     assert valid_code(code) is good
@@ -111,7 +119,10 @@ def test_a_phase_takes_what_it_does_not_set_from_training():
         steps=10,
         learning_rate=0.5,
         warmup_steps=3,
-        phases=(Phase(name="a", trainable="all"), Phase(name="b", trainable="all", learning_rate=0.1, schedule="cosine")),
+        phases=(
+            Phase(name="a", trainable="all"),
+            Phase(name="b", trainable="all", learning_rate=0.1, schedule="cosine"),
+        ),
     )
     first, second = config.resolved()
     assert (first.learning_rate, first.schedule, first.warmup_steps) == (0.5, "constant", 3)

@@ -35,6 +35,7 @@ def test_a_child_gives_the_result_and_the_progress_of_its_stage(tmp_path):
     given = context(tmp_path, SampleConfig(sentences=50), lambda *figures: seen.append(figures))
     result = run_in_child("sample", given, lambda line: None)
     direct = load_stage("sample").run(StageContext(SampleConfig(sentences=50), {}, tmp_path / "work", tmp_path))
+    assert result.summary.pop("peak_memory_bytes") > 1 << 20
     assert result.summary == direct.summary
     assert (given.out / "pairs.parquet").read_bytes() == (tmp_path / "work" / "pairs.parquet").read_bytes()
     assert seen[-1][0] == seen[-1][1] == 50
@@ -81,7 +82,9 @@ def test_an_interrupt_of_the_parent_ends_the_child(tmp_path):
 
 
 def test_stop_ends_a_process_that_ignores_the_request():
-    code = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
+    code = (
+        "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
+    )
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert child.stdout.readline() == "ready\n"
     stop(child, grace=0.1)
@@ -98,7 +101,8 @@ def test_a_child_ends_with_its_parent(tmp_path):
         "from tasks.contract import StageContext; from tasks.isolation import run_in_child\n"
         "import psutil\n"
         "def tell(*figures): print(psutil.Process().children()[0].pid, flush=True)\n"
-        f"context = StageContext(SampleConfig(sentences=5_000_000), {{}}, Path({str(out)!r}), Path({str(work)!r}), {{}}, tell)\n"
+        f"folders = Path({str(out)!r}), Path({str(work)!r})\n"
+        "context = StageContext(SampleConfig(sentences=5_000_000), {}, *folders, {}, tell)\n"
         "run_in_child('sample', context, lambda line: None)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -63,7 +63,10 @@ def test_a_model_and_its_tokenizer_have_digests_of_their_own(tmp_path):
     ("names", "message"),
     [
         (("config.json", "model.safetensors"), "no tokenizer"),
-        (("config.json", "tokenizer.json", "pytorch_model.bin"), r"no \*\.safetensors weights \(only pytorch_model\.bin"),
+        (
+            ("config.json", "tokenizer.json", "pytorch_model.bin"),
+            r"no \*\.safetensors weights \(only pytorch_model\.bin",
+        ),
         (("model.safetensors", "tokenizer.json"), r"no config\.json"),
     ],
 )

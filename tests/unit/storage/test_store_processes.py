@@ -21,7 +21,7 @@ def build(out, work):
         reached('building')
         sys.stdin.readline()
     (out / 'second').write_text('2' * 100)
-    return Built({}, [{'seconds': 1.0}])
+    return Built()
 
 def stop_at(owner, name, where):
     real = getattr(owner, name)
@@ -32,7 +32,6 @@ def stop_at(owner, name, where):
     setattr(owner, name, patched)
 
 import storage.publish, storage.files, storage.backend_local, storage.store
-from fsspec.implementations.local import LocalFileSystem
 if point == 'hash':
     stop_at(storage.publish, 'file_digest', lambda path: path.name == 'second')
 if point == 'manifest':
@@ -43,6 +42,8 @@ if point == 'stamp':
     stop_at(storage.backend_local, 'write_stamp', lambda *arguments: True)
 if point == 'cleaning':
     stop_at(storage.store, 'remove_tree', lambda path: 'work' in path.parts)
+if point.startswith('upload'):
+    from fsspec.implementations.local import LocalFileSystem
 if point == 'upload':
     stop_at(LocalFileSystem, 'put_file', lambda fs, source, target: target.endswith('second'))
 if point == 'upload-manifest':
@@ -118,8 +119,7 @@ def test_killed_while_it_replaces_a_damaged_artifact(tmp_path, child):
     assert store.get_or_build(REQUEST, rebuild).artifact.digest == artifact.digest
 
 
-@pytest.mark.parametrize("url", ["{}/store", "local://{}/remote"])
-@pytest.mark.parametrize("others", [1, 3])
+@pytest.mark.parametrize(("url", "others"), [("{}/store", 1), ("{}/store", 3), ("local://{}/remote", 1)])
 def test_of_several_processes_one_builds(tmp_path, child, url, others):
     url = url.format(tmp_path)
     first = child(BUILD, url, tmp_path, "wait")
