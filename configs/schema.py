@@ -367,6 +367,16 @@ class TrainingConfig(OptimizationConfig):
     steps: int = Field(default=6500, ge=0, description="Optimizer steps over all phases; 0 trains nothing.")
     phases: tuple[Phase, ...] = Field(description="The phases, in order.")
 
+    @model_validator(mode="after")
+    def _schedules_are_long_enough(self) -> "TrainingConfig":
+        for number, phase in enumerate(self.resolved()):
+            if phase.schedule != "constant" and phase.schedule_steps is not None and phase.schedule_steps < phase.steps:
+                raise ValueError(
+                    f"phases.{number} ({phase.name}) has {phase.steps} steps and a schedule of {phase.schedule_steps}: "
+                    "the learning rate would be 0 before the end; lower steps or raise schedule_steps"
+                )
+        return self
+
     def resolved(self) -> tuple[PhaseConfig, ...]:
         """The phases with every value filled in; steps are divided by largest remainder, at least 1 a phase."""
         if not self.phases or self.steps == 0:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from datetime import timedelta
 from typing import Annotated, Any
@@ -296,11 +297,17 @@ def gc(
     console.print(f"{len(rows)} items, {report['bytes']:,} bytes")
 
 
+def _terminated(signum: int, frame: object) -> None:
+    """End by an exception, so that a training child gets the time to save its state."""
+    raise SystemExit(128 + signum)
+
+
 def main() -> None:
     """Run the command; errors of the person's input are one message, not a traceback."""
     from tasks.contract import InputError
     from tasks.isolation import StageFailed
 
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         app()
     except (ConfigError, InputError) as error:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from storage.backend import Upload
-from storage.files import fsync_path, remove_tree, tree_bytes, write_atomic
+from storage.files import fsync_path, make_folders, remove_tree, tree_bytes, write_atomic
 from storage.layout import Layout
 from storage.manifest import DamagedArtifact, Manifest
 from storage.publish import write_manifest
@@ -76,16 +76,14 @@ class LocalBackend:
         Raises:
             OSError: with the path.
         """
-        write_manifest(staged, manifest)
-        fsync_path(staged)
+        write_manifest(staged, manifest)  # syncs the folder, too
         stage, key = manifest.stage, manifest.key
         self._put_measurements(stage, key, measurements)
         folder = self.layout.artifact(stage, key)
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(folder.parent)
         old = self._to_trash(folder)
         staged.rename(folder)
-        for parent in (folder.parent, folder.parent.parent, folder.parent.parent.parent):
-            fsync_path(parent)
+        fsync_path(folder.parent)
         write_stamp(folder, manifest, self.layout.stamp(stage, key))
         if old is not None:
             remove_tree(old)
@@ -95,7 +93,7 @@ class LocalBackend:
         if measurements is None:
             target.unlink(missing_ok=True)
             return
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(target.parent)
         measurements.replace(target)
         fsync_path(target.parent)
 

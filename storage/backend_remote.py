@@ -11,7 +11,7 @@ share the cache folder, that is, on one machine; two machines may build one key 
 
 import logging
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,7 @@ class RemoteBackend:
         return self.layout.artifact(stage, key)
 
     def _suspect(self, stage: str, key: str) -> None:
-        write_atomic(self.layout.suspect(stage, key), b"the last download was damaged\n")
+        write_atomic(self.layout.suspect(stage, key), b"the last download was damaged\n", durable=False)
 
     def references(self, stage: str | None = None) -> Iterator[tuple[str, str]]:
         """(stage, key) of everything with a manifest, intact or not, in order."""
@@ -161,7 +161,8 @@ class RemoteBackend:
             self._upload(measurements, self._measurements(stage, key))
         self._write(f"{self._artifact(stage, key)}/{MANIFEST_NAME}", manifest_json(manifest))
         self.layout.suspect(stage, key).unlink(missing_ok=True)
-        self._cache.publish(staged, manifest, measurements)
+        with hold(self.layout.fetch_lock(stage, key)):  # another process may be fetching what was there before
+            self._cache.publish(staged, manifest, measurements)
 
     def measurements(self, stage: str, key: str) -> Path | None:
         """Local Parquet file of the measurements, None if there are none."""
@@ -255,12 +256,18 @@ class RemoteBackend:
         return {path.strip("/")[start:]: info for path, info in found.items() if len(path.strip("/")) >= start}
 
     def _upload(self, source: Path, path: str) -> None:
-        self._fs.makedirs(posixpath.dirname(path), exist_ok=True)
-        self._fs.put_file(str(source), path)
+        self._in_folder(path, lambda: self._fs.put_file(str(source), path))
 
     def _write(self, path: str, data: bytes) -> None:
-        self._fs.makedirs(posixpath.dirname(path), exist_ok=True)
-        self._fs.pipe_file(path, data)
+        self._in_folder(path, lambda: self._fs.pipe_file(path, data))
+
+    def _in_folder(self, path: str, write: Callable[[], object]) -> None:
+        """Write; where the file system has real folders and that of `path` is missing, make it and write again."""
+        try:
+            write()
+        except FileNotFoundError:
+            self._fs.makedirs(posixpath.dirname(path), exist_ok=True)
+            write()
 
     def _delete(self, path: str) -> None:
         try:

@@ -85,6 +85,6 @@ def _read(entry: Path, real: Path, state: list[int]) -> str | None:
 def _remember(entry: Path, real: Path, state: list[int], digest: str) -> None:
     values = {"path": str(real), "state": state, "sha256": digest}
     try:
-        write_atomic(entry, json.dumps(values).encode("utf-8"))
+        write_atomic(entry, json.dumps(values).encode("utf-8"), durable=False)
     except OSError as error:  # only time is lost
         _log.debug("cannot remember the digest of %s: %s", real, error)

@@ -31,8 +31,24 @@ def fsync_path(path: Path) -> None:
             os.close(descriptor)
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write `data` so that `path` holds either the old content or all of the new one, whatever happens.
+def make_folders(path: Path) -> None:
+    """Make the folder `path` and those above it where they are missing, durably."""
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        fsync_path(folder.parent)
+
+
+def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write `data` so that readers find either the old content of `path` or all of the new one.
+
+    Args:
+        path: the file; missing folders above it are made.
+        data: its new content.
+        durable: wait until it is on the disk. Without, a power failure may leave an older, an empty or no file.
 
     Raises:
         OSError: with the path, when the disk is full or the folder may not be written.
@@ -43,13 +59,15 @@ def write_atomic(path: Path, data: bytes) -> None:
         with naming(path), temporary.open("xb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    fsync_path(path.parent)
+    if durable:
+        fsync_path(path.parent)
 
 
 def remove_tree(path: Path) -> None:

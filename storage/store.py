@@ -29,7 +29,7 @@ from storage.layout import Layout
 from storage.locks import OnWait, hold
 from storage.manifest import DamagedArtifact, InputEntry, Manifest, summary_values
 from storage.publish import describe, seal_files, write_measurements
-from storage.verify import Check, Verify, read_manifest
+from storage.verify import Verify, read_manifest
 
 __all__ = [
     "ArtifactRef",
@@ -81,7 +81,7 @@ class Store:
         self.url = str(url)
         self.verify: Verify = verify
         self.backend: Backend = _backend(self.url, cache)
-        self._verified: set[tuple[str, str, str]] = set()
+        self._verified: dict[tuple[str, str], str] = {}  # digest found right in this process
 
     @property
     def layout(self) -> Layout:
@@ -109,9 +109,12 @@ class Store:
         try:
             manifest = self.backend.find(stage, key, verify or self.verify)
         except DamagedArtifact as damage:
+            self._verified.pop((stage, key), None)
             return Lookup(None, damage.reason)
         if manifest is None:
             return Lookup(None)
+        if verify is None and self.is_local:
+            self._verified[stage, key] = manifest.digest
         return Lookup(ArtifactRef.of(manifest))
 
     def get_or_build(
@@ -182,7 +185,7 @@ class Store:
                 _log.info("%s %s: the forced build gave another content; the old one is replaced", stage, key)
             self.backend.publish(out, manifest, measurements)
             ref = ArtifactRef.of(manifest)
-            self._verified.add((stage, key, ref.digest))
+            self._verified[stage, key] = ref.digest
         remove_tree(work)
         return BuildOutcome(ref, status)
 
@@ -199,24 +202,22 @@ class Store:
     def open(self, ref: ArtifactRef) -> Path:
         """Local folder with the artifact's files (and manifest.json); for reading only.
 
-        The files are checked the first time in this process.
+        The files are checked the first time in this process (by a lookup, too, in a local store).
 
         Raises:
             DamagedArtifact: it is gone, damaged or has another content; running its stage again rebuilds it.
             OSError: the store cannot be read.
         """
-        memo = (ref.stage, ref.key, ref.digest)
         folder = self.layout.artifact(ref.stage, ref.key)
-        if memo in self._verified and _holds(folder, ref):
+        if self._verified.get((ref.stage, ref.key)) == ref.digest and _holds(folder, ref):
             return folder
-        check: Check = self.verify
         try:
-            folder = self.backend.fetch(*memo, check)
+            folder = self.backend.fetch(ref.stage, ref.key, ref.digest, self.verify)
         except DamagedArtifact as damage:
             raise DamagedArtifact(
                 f"artifact {ref.stage} {ref.key} in {self.url}: {damage.reason}; run its stage again to rebuild it"
             ) from damage
-        self._verified.add(memo)
+        self._verified[ref.stage, ref.key] = ref.digest
         return folder
 
     def manifest(self, ref: ArtifactRef) -> Manifest:

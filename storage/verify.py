@@ -124,6 +124,6 @@ def _read_stamp(stamp: Path, manifest: Manifest) -> dict[str, list[int]]:
 
 def _write_stamp(stamp: Path, manifest: Manifest, states: Mapping[str, list[int]]) -> None:
     try:
-        write_atomic(stamp, json.dumps({"checksum": manifest.checksum, "files": states}).encode())
+        write_atomic(stamp, json.dumps({"checksum": manifest.checksum, "files": states}).encode(), durable=False)
     except OSError as error:  # a store that may only be read is fine: files are hashed again next time
         _log.debug("cannot remember that %s was checked: %s", manifest.key, error)

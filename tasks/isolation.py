@@ -20,6 +20,10 @@ from typing import IO, Any
 from tasks.contract import InputError, Stage, StageContext, StageResult
 
 GRACE_SECONDS = 30.0
+INTERRUPTED = 128 + signal.SIGTERM
+# A thread of OpenMP (torch) that waits spins this often before it sleeps. The default, 300,000, makes training ten times
+# slower on cores that others use too; 1,000 costs nothing where they are free (benchmarks/README.md).
+SPIN_COUNT = "1000"
 TAIL_LINES = 20
 
 
@@ -67,6 +71,7 @@ def run_in_child(stage: str, context: StageContext, on_line: Callable[[str], Non
                 stderr=subprocess.STDOUT,
                 pass_fds=(write_end,),
                 start_new_session=True,
+                env=child_environment(),
                 text=True,
                 errors="replace",
             )
@@ -89,6 +94,12 @@ def run_in_child(stage: str, context: StageContext, on_line: Callable[[str], Non
             stop(child)
             raise
     return _result(stage, code, outcome, tail)
+
+
+def child_environment() -> dict[str, str]:
+    """The environment of a child: this process's, with short spinning unless the person has chosen."""
+    chosen = "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ
+    return dict(os.environ) if chosen else {**os.environ, "GOMP_SPINCOUNT": SPIN_COUNT}
 
 
 def _feed(child: subprocess.Popen[str], request: str) -> None:
@@ -126,6 +137,8 @@ def _result(stage: str, code: int, outcome: dict[str, Any], tail: deque[str]) ->
     if error is not None:
         raise StageFailed(f"stage {stage!r} failed: {error['message']}\n{error['trace']}")
     reason = f"exit code {code}"
+    if code == INTERRUPTED:
+        reason = "ended by SIGTERM; what it had done is kept, run again to go on"
     if code < 0:
         reason = f"killed by {signal.Signals(-code).name}"
         reason += " (out of memory?)" if code == -signal.SIGKILL else ""

@@ -189,15 +189,11 @@ def _write(out: Path, encoded: EncodedBitext, alignment: _Alignment, pairs: tupl
     names = ("source_unit", "target_unit", "count")
     write_table(pa.table(dict(zip(names, map(pa.array, pairs), strict=True))), out / "word_pairs.parquet")
     rows = [
-        (name, number, figures.log_likelihood, figures.perplexity, figures.tension, figures.p_null)
+        {"direction": name, "iteration": number} | {field: getattr(figures, field) for field in _ITERATIONS.names[2:]}
         for name, iterations in alignment.iterations.items()
         for number, figures in enumerate(iterations, 1)
     ]
-    columns = zip(*rows, strict=True)
-    write_table(
-        pa.table([pa.array(c, field.type) for c, field in zip(columns, _ITERATIONS, strict=True)], schema=_ITERATIONS),
-        out / "iterations.parquet",
-    )
+    write_table(pa.Table.from_pylist(rows, schema=_ITERATIONS), out / "iterations.parquet")
     with TableWriter(out / "links.parquet", _LINKS) as writer:
         for start, end in parts(len(bitext), WRITTEN_PAIRS):
             texts = format_pharaoh(alignment.links.part(start, end))
@@ -236,6 +232,7 @@ def _summary(
         "links": len(alignment.links.source),
     }
     for name, iterations in alignment.iterations.items():
-        summary[f"{name}_perplexity"] = iterations[-1].perplexity
-        summary[f"{name}_tension"] = iterations[-1].tension
+        if iterations:
+            summary[f"{name}_perplexity"] = iterations[-1].perplexity
+            summary[f"{name}_tension"] = iterations[-1].tension
     return summary

@@ -210,7 +210,7 @@ def test_resolution(fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
     assert resolved("builtin", "links") == "builtin"
     assert resolved("fast_align", "links") == "fast_align"
     with pytest.raises(
-        InputError, match="gives links only; set alignment.counts: links, or alignment.aligner: builtin"
+        InputError, match=r"gives links only; set alignment\.counts: links, or alignment\.aligner: builtin"
     ):
         resolved("fast_align", "expected")
 

@@ -94,7 +94,8 @@ def test_number_is_one_unit_with_its_word_start_mark(tokenizers: dict[str, Token
 
 def test_token_units_are_single_tokens_but_for_a_bare_mark(tokenizers: dict[str, Tokenizer]) -> None:
     assert unit_tokens(tokenizers["sentencepiece"], "the 12", "tokens") == [["▁the"], ["▁", "1"], ["2"]]
-    assert all(len(unit) == 1 for unit in unit_tokens(tokenizers["byte-level"], "the old cats", "tokens"))
+    for unit in unit_tokens(tokenizers["byte-level"], "the 12 old cats", "tokens"):
+        assert len([token for token in unit if token != "Ġ"]) == 1
 
 
 def test_a_bare_mark_does_not_join_a_marked_token(tokenizers: dict[str, Tokenizer]) -> None:
@@ -106,7 +107,7 @@ def test_a_bare_mark_does_not_join_a_marked_token(tokenizers: dict[str, Tokenize
 
 def test_special_tokens_are_no_units(tokenizers: dict[str, Tokenizer]) -> None:
     for name in ("sentencepiece", "sentencepiece-legacy"):
-        assert "</s>" not in sum(unit_tokens(tokenizers[name], "the</s> the"), [])
+        assert not any("</s>" in unit for unit in unit_tokens(tokenizers[name], "the</s> the"))
         assert unit_batch(tokenizers[name], ["", "</s>", "the"]).lengths.tolist() == [0, 0, 1]
 
 

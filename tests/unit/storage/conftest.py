@@ -27,6 +27,12 @@ def stop_here(point):
 """
 
 
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out fsync, which no test but those about it can tell, and which is slow on a busy disk."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """An empty local store."""

@@ -257,6 +257,26 @@ def test_a_full_disk_is_reported_with_the_path(store, make_request, builder, mon
     assert everything(store.layout.root / "staging") == []
 
 
+def test_everything_is_on_the_disk_before_it_is_visible(store, make_request, builder, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    rename = Path.rename
+    checked = []
+
+    def checking(path, target):
+        if path.name == "out":
+            checked.append(path)
+            for item in (path, *path.rglob("*")):
+                assert item.stat().st_ino in synced, item
+            synced.clear()
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", checking)
+    artifact = store.get_or_build(make_request(), builder(measurements=[{"s": 1.0}])).artifact
+    assert len(checked) == 1
+    assert synced == [store.open(artifact).parent.stat().st_ino]
+
+
 def test_an_unusable_root_is_reported_with_the_path(tmp_path, make_request, builder):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):

@@ -164,6 +164,18 @@ def test_without_a_good_stamp_everything_is_hashed(store, make_request, builder,
     assert hashed == ["a.txt", "b.bin"]
 
 
+def test_what_a_lookup_found_right_is_not_hashed_again(store, make_request, builder, hashed):
+    artifact = store.get_or_build(make_request(), builder()).artifact
+    reader = Store(store.url)
+    assert reader.lookup("stage-a", artifact.key).artifact
+    folder = reader.open(artifact)
+    assert hashed == ["a.txt", "b.bin"]
+    flip_byte(folder)
+    assert reader.lookup("stage-a", artifact.key).problem
+    with pytest.raises(DamagedArtifact, match="sha256 differs"):
+        reader.open(artifact)
+
+
 def test_open_checks_once_in_a_process(store, make_request, builder, hashed):
     artifact = store.get_or_build(make_request(), builder()).artifact
     reader = Store(store.url)
@@ -185,7 +197,7 @@ def test_a_store_that_cannot_remember_still_checks(store, make_request, builder,
     artifact = store.get_or_build(make_request(), builder()).artifact
     store.layout.stamp("stage-a", artifact.key).unlink()
 
-    def refuse(path, data):
+    def refuse(path, data, **options):
         raise PermissionError(13, "Read-only file system", str(path))
 
     monkeypatch.setattr(verify, "write_atomic", refuse)

@@ -7,11 +7,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage.keys import canonical_json, content_digest, file_digest, folder_digest, stage_key
 
+relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 leaves = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -46,6 +47,7 @@ def test_text_of_a_known_value():
     assert canonical_json(value) == '{"a":{"10":0.1,"B":[],"ü":"▁vijf\\n"},"b":[1,1.0,true,null]}'
 
 
+@relaxed
 @given(values)
 def test_reads_back_as_the_same_value_and_text(value):
     text = canonical_json(value)
@@ -53,11 +55,13 @@ def test_reads_back_as_the_same_value_and_text(value):
     assert canonical_json(json.loads(text)) == text
 
 
+@relaxed
 @given(values, st.randoms())
 def test_order_of_keys_does_not_matter(value, random):
     assert canonical_json(shuffled(value, random)) == canonical_json(value)
 
 
+@relaxed
 @given(values, values)
 def test_different_values_have_different_texts(one, other):
     assert (canonical_json(one) == canonical_json(other)) == (typed(one) == typed(other))
@@ -112,6 +116,7 @@ def test_key_changes_with_every_part(change):
     assert stage_key(**{**KEY, **change}) != stage_key(**KEY)
 
 
+@relaxed
 @given(st.dictionaries(names, leaves, max_size=4), st.dictionaries(names, names, max_size=3), st.randoms())
 def test_key_does_not_depend_on_order(config, inputs, random):
     assert stage_key("s", 1, config, inputs) == stage_key("s", 1, shuffled(config, random), shuffled(inputs, random))

@@ -55,8 +55,15 @@ def test_tables_of_artifacts_and_measurements(store, add):
 
 def test_runs_and_their_stages(store):
     stage = {"node": "tokenizer-eo", "stage": "tokenizer", "key": "k", "digest": "d", "status": "cached", "seconds": 1}
-    record = {"run_id": "r1", "language": "eo", "model": "tiny", "recipe": "mean", "status": "completed",
-              "started_at": "2026-01-01T02:00:00+02:00", "stages": [stage, {"node": "x", "seconds": None}, 3]}  # fmt: skip
+    record = {
+        "run_id": "r1",
+        "language": "eo",
+        "model": "tiny",
+        "recipe": "mean",
+        "status": "completed",
+        "started_at": "2026-01-01T02:00:00+02:00",
+        "stages": [stage, {"node": "x", "seconds": None}, 3],
+    }
     store.write_run("r1", "run.json", json.dumps(record).encode())
     store.write_run("r2", "run.json", b'{"language": ["a"], "started_at": "soon", "stages": 5}')
     store.write_run("r3", "run.json", b"{")
@@ -101,6 +108,7 @@ def test_names_and_columns_that_could_confuse(tmp_path, add, caplog):
     with caplog.at_level(logging.WARNING):
         assert rows(store, "FROM s_a_b") == [{"key": one.key, 'we"ird': 1}]
     assert rows(store, "FROM s_a_b_2") == [{"key": one.key, "x": 1}]
+    assert rows(store, "SELECT _path, filename FROM artifacts_t") == [{"_path": 1, "filename": "f"}]
     assert rows(store, "SELECT bytes > 0 AS b FROM artifacts WHERE stage = 'artifacts'") == [{"b": True}]
 
 
@@ -168,7 +176,7 @@ def test_a_remote_store_shows_what_is_on_this_machine(tmp_path, add):
     assert rows(store, "FROM s_t") == [{"key": artifact.key, "a": 1}]
     other = Store(store.url, cache=tmp_path / "b")
     assert rows(other, "SELECT key FROM artifacts") == [{"key": artifact.key}]
-    assert rows(other, "SELECT table_name FROM duckdb_views() WHERE NOT internal") == []
+    assert rows(other, "SELECT view_name FROM duckdb_views() WHERE NOT internal") == []
     other.open(artifact)
     assert rows(other, "FROM s_t") == [{"key": artifact.key, "a": 1}]
     assert rows(other, "FROM measurements_s") == [{"key": artifact.key, "seconds": 1.0}]

@@ -1,8 +1,10 @@
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage.store import BuildRequest, InputEntry
 from storage.why import compare, nearest
+
+relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 CONFIG = {"vocab_size": 1200, "seed": 1, "phases": [{"steps": 100, "trainable": "all"}], "limit": None}
 
@@ -74,6 +76,7 @@ values = st.recursive(
 )
 
 
+@relaxed
 @given(st.dictionaries(st.sampled_from("xyz"), values, max_size=3), st.dictionaries(st.sampled_from("xyz"), values))
 def test_there_is_a_difference_exactly_when_the_key_differs(old, new):
     from storage.manifest import Manifest

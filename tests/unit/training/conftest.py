@@ -18,6 +18,15 @@ NOUNS = ("cat", "river", "teacher", "window", "garden", "engine", "letter", "mou
 VERBS = ("sees", "follows", "paints", "forgets", "carries", "opens", "hears", "likes")
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tiny matrices gain nothing from threads, and lose much where the cores are shared."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def sentences(count: int) -> list[str]:
     return [
         f"the {NOUNS[i % 10]} {VERBS[i * 7 % 8]} the {NOUNS[i * 3 % 10]} near the {NOUNS[i * i % 10]} {i % 13}"

@@ -124,7 +124,7 @@ def test_runs_without_the_orchestrator(tmp_path, model_folder, corpus_folder, ma
     script = """
 import sys
 from importlib.machinery import PathFinder
-HIDDEN = {"prefect", "duckdb", "datasets", "numba", "sentencepiece", "accelerate", "pandas", "scipy"}
+HIDDEN = {"prefect", "duckdb", "datasets", "numba", "sentencepiece"}
 find = PathFinder.find_spec
 PathFinder.find_spec = staticmethod(lambda name, *rest: None if name.split(".")[0] in HIDDEN else find(name, *rest))
 from pathlib import Path
