@@ -12,6 +12,7 @@ from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.settings import get_current_settings
 from prefect.states import Completed
 from pydantic import Field
 
@@ -33,6 +34,8 @@ else:  # drop-down lists of the names of the YAML files
     Language = Literal[tuple(available("languages"))]
     Recipe = Literal[tuple(available("recipes"))]
 RETRY_SECONDS = 10
+GPU_TAG = "gpu"
+GPU_STAGES = ("pretraining", "training", "evaluation")
 
 
 @flow(
@@ -76,7 +79,7 @@ def adapt_language(
         stage_task = task(
             name=node.stage,
             task_run_name=node.label,
-            tags={node.stage, language},
+            tags=_tags(node, language),
             retries=load_stage(node.stage).retries,
             retry_delay_seconds=RETRY_SECONDS,
             retry_condition_fn=_retry,
@@ -91,6 +94,16 @@ def adapt_language(
     result = drive(prepared, run_node)
     _publish_report(prepared, result.outcomes)
     return result.as_json()
+
+
+def _tags(node: Node, language: str) -> set[str]:
+    """Stage, language, and 'gpu' for stages that want one: for filters and concurrency limits.
+
+    None on a temporary server: it serves this run alone, and asking it about limits takes 0.6 s a tagged task.
+    """
+    if get_current_settings().api.url is None:
+        return set()
+    return {node.stage, language} | ({GPU_TAG} if node.stage in GPU_STAGES else set())
 
 
 def _retry(task: Any, task_run: Any, state: State) -> bool:

@@ -21,8 +21,8 @@ from tasks.contract import InputError, Stage, StageContext, StageResult
 
 GRACE_SECONDS = 30.0
 INTERRUPTED = 128 + signal.SIGTERM
-# A thread of OpenMP (torch) that waits spins this often before it sleeps. The default, 300,000, makes training ten times
-# slower on cores that others use too; 1,000 costs nothing where they are free (benchmarks/README.md).
+# A thread of OpenMP (torch) that waits spins this often before it sleeps. The default, 300,000, makes training many
+# times slower on cores that others use too; 1,000 costs nothing where they are free.
 SPIN_COUNT = "1000"
 TAIL_LINES = 20
 
