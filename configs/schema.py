@@ -247,17 +247,17 @@ class AlignmentConfig(Config):
         default="words", description="Align words rebuilt from tokens, or tokens (ideographic scripts)."
     )
     iterations: int = Field(default=5, ge=1, le=100, description="EM iterations.")
-    variational_bayes: bool = Field(default=True, description="Dirichlet prior on the translation table.")
+    variational_bayes: bool = Field(default=False, description="Dirichlet prior on the translation table.")
     alpha: float = Field(default=0.01, gt=0, description="Concentration of the Dirichlet prior.")
     p_null: float = Field(default=0.08, ge=0, lt=1, description="Probability that a word has no counterpart.")
     optimize_tension: bool = Field(default=True, description="Fit the diagonal prior's tension.")
     tension: float = Field(default=4.0, gt=0, description="Initial tension of the diagonal prior.")
     lowercase: bool = Field(default=False, description="Align lower-cased words (counts are kept by cased token).")
     symmetrization: Literal["grow-diag-final-and", "intersection", "union", "forward", "reverse"] = Field(
-        default="grow-diag-final-and", description="How the two directions' links are joined."
+        default="intersection", description="How the two directions' links are joined."
     )
     counts: Literal["expected", "links"] = Field(
-        default="expected",
+        default="links",
         description="'expected': posterior counts of target given source; 'links': links of the symmetrised alignment.",
     )
     max_words: int = Field(

@@ -68,7 +68,7 @@ def test_killed_runs_end_with_the_same_bytes(finished, small, tmp_path, environm
     end = subprocess.run(command(small, tmp_path / "store"), env=environment, capture_output=True, text=True)
     assert end.returncode == 0, end.stderr
     assert digests(end.stdout) == expected
-    assert not list((tmp_path / "store" / "staging").iterdir())
+    assert not [path for path in (tmp_path / "store" / "staging").rglob("*") if path.is_file()]
 
 
 def test_two_runs_at_once_do_nothing_twice(small, tmp_path, environment):

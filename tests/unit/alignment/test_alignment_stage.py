@@ -196,7 +196,7 @@ def test_the_program_and_the_built_in_aligner_write_the_same_files(
     for name in ("source_units", "target_units", "word_pairs", "links"):
         assert read(out, name) == read(built_in, name)
     with pytest.raises(InputError, match="gives links only"):
-        run_stage(PAIRS, aligner="fast_align")
+        run_stage(PAIRS, aligner="fast_align", counts="expected")
 
 
 def test_progress_reaches_its_total(tokenizer_folders: dict[str, Path], write_bitext: Callable, tmp_path: Path) -> None:
