@@ -15,6 +15,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, Any
 
 from tasks.contract import InputError, Stage, StageContext, StageResult
@@ -25,6 +26,7 @@ INTERRUPTED = 128 + signal.SIGTERM
 # times slower on cores that others use too; 1,000 costs nothing where they are free.
 SPIN_COUNT = "1000"
 TAIL_LINES = 20
+PROJECT = Path(__file__).resolve().parents[1]
 
 
 class StageFailed(RuntimeError):
@@ -65,7 +67,7 @@ def run_in_child(stage: str, context: StageContext, on_line: Callable[[str], Non
     with os.fdopen(read_end, encoding="utf-8") as events:
         try:
             child = subprocess.Popen(
-                [sys.executable, "-m", "tasks.child", str(write_end)],
+                [sys.executable, "-P", "-m", "tasks.child", str(write_end)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -97,9 +99,14 @@ def run_in_child(stage: str, context: StageContext, on_line: Callable[[str], Non
 
 
 def child_environment() -> dict[str, str]:
-    """The environment of a child: this process's, with short spinning unless the person has chosen."""
+    """The environment of a child: this process's, with short spinning unless the person has chosen.
+
+    This project is found first, whatever folder the process runs in (which may have a `tasks` of its own).
+    """
     chosen = "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ
-    return dict(os.environ) if chosen else {**os.environ, "GOMP_SPINCOUNT": SPIN_COUNT}
+    spinning = {} if chosen else {"GOMP_SPINCOUNT": SPIN_COUNT}
+    paths = (str(PROJECT), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, **spinning, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
 
 def _feed(child: subprocess.Popen[str], request: str) -> None:

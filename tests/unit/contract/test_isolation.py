@@ -112,3 +112,11 @@ def test_a_child_ends_with_its_parent(tmp_path):
     parent.stdout.close()
     _, alive = psutil.wait_procs([child], timeout=20)
     assert not alive
+
+
+def test_a_folder_named_tasks_where_the_command_runs_is_not_taken_for_ours(tmp_path, monkeypatch):
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "__init__.py").write_text("raise SystemExit('not ours')")
+    monkeypatch.chdir(tmp_path)
+    result = run_in_child("sample", context(tmp_path, SampleConfig(sentences=5)), lambda line: None)
+    assert result.summary["pairs"] == 5
