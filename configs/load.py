@@ -11,7 +11,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from configs.schema import (
     CODE_PATTERN,
-    BuiltModel,
     LanguageConfig,
     LocalModel,
     ModelConfig,
@@ -313,8 +312,3 @@ def _refuse_hidden(tree: Mapping[str, Any], parts: tuple[str, ...], text: str) -
     if own and parts[1] != "steps":
         keys = ", ".join(f"training.phases.{i}.{parts[1]}" for i in own)
         raise ConfigError(f"override {text!r}: phases set their own value; override {keys}")
-
-
-def is_built(model: Any) -> bool:
-    """Whether the source model is pretrained here."""
-    return isinstance(model, BuiltModel)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.schema import BitextConfig, CorpusConfig, FileSource, HubModel, HubSource, LocalModel
-from storage.external import digest_file_cached
-from storage.keys import content_digest
+from storage.external import digest_file_cached, digest_folder_cached
 from tasks.contract import InputError
 
 TOKENIZER_FILES = (
@@ -151,8 +150,7 @@ def local_model(config: LocalModel, data_root: Path, index: Path) -> SourceModel
 
 
 def _folder(folder: Path, names: Iterable[str], index: Path, description: str) -> External:
-    digest = content_digest((name, digest_file_cached(folder / name, index)) for name in names)
-    return External(digest, _known(folder), description)
+    return External(digest_folder_cached(folder, index, names), _known(folder), description)
 
 
 def hub_model(config: HubModel) -> SourceModel:

@@ -43,8 +43,8 @@ def build_request(node: Node, artifacts: Mapping[str, ArtifactRef]) -> BuildRequ
     """
     stage = load_stage(node.stage)
     inputs = {name: artifacts[source].as_input() for name, source in node.inputs.items()}
-    inputs |= {name: InputEntry("external", "", item.digest) for name, item in node.external.items()}
-    inputs |= {f"file:{name}": InputEntry("external", "", item.digest) for name, item in node.files.items()}
+    inputs |= {name: InputEntry("", "", item.digest) for name, item in node.external.items()}
+    inputs |= {f"file:{name}": InputEntry("", "", item.digest) for name, item in node.files.items()}
     return BuildRequest(stage=node.stage, version=stage.version, config=key_fields(node.config), inputs=inputs)
 
 
@@ -97,7 +97,7 @@ def _plan_node(
         missing = [source for source in dict.fromkeys(node.inputs.values()) if source not in artifacts]
         return PlannedNode(node, "depends", (f"after {_some(missing)}",), _any_seconds(history, node), cost, None)
     request = build_request(node, artifacts)
-    found = store.lookup(request.stage, request.key)
+    found = store.lookup(request.stage, request.key, verify=None if store.is_local else "size")
     if found.artifact is not None:
         if forced:
             return PlannedNode(node, "rerun", ("rerun asked for",), found.artifact.seconds, cost, found.artifact)

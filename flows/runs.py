@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -137,8 +137,3 @@ def load_report(store: Store, outcomes: Sequence[NodeOutcome]) -> dict[str, Any]
         return None
     data: dict[str, Any] = json.loads((store.open(built[-1].artifact) / "report.json").read_text(encoding="utf-8"))
     return data
-
-
-def request_json(request: RunRequest) -> dict[str, Any]:
-    """The request as plain JSON types."""
-    return asdict(request)

@@ -147,3 +147,18 @@ def test_measured_speeds_are_kept_outside_the_artifacts(finished):
     path = Store(str(chain.store)).measurements(artifact)
     assert path is not None
     assert "tokens_per_second" in pq.read_schema(path).names
+
+
+def test_a_store_behind_a_url(tmp_path, monkeypatch, small):
+    from flows.display import LogDisplay
+    from flows.runner import prepare, run_in_process
+    from flows.runs import RunRequest
+    from flows.settings import Settings
+
+    where = Settings(store=f"local://{tmp_path / 'remote'}", data_root=tmp_path)
+    request = RunRequest("eo", "tiny-english", "trans-tokenization", small, until="tokenizer")
+    for cache, expected in (("one", "Completed"), ("one", "Cached"), ("two", "Cached")):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))  # another cache: another machine
+        result = run_in_process(prepare(request, where), LogDisplay())
+        assert {outcome.status for outcome in result.outcomes} == {expected}
+    assert list((tmp_path / "remote").rglob("tokenizer.json"))
