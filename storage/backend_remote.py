@@ -10,6 +10,7 @@ share the cache folder, that is, on one machine; two machines may build one key 
 """
 
 import logging
+import os
 import posixpath
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -277,8 +278,9 @@ class RemoteBackend:
 
 
 def default_cache(url: str) -> Path:
-    """The folder for local copies of the store at `url`: ~/.cache/langadapt/<sha256 of the URL>."""
-    return Path.home() / ".cache" / "langadapt" / text_digest(url)
+    """The folder for local copies of the store at `url`: langadapt/<sha256 of the URL> in XDG_CACHE_HOME or ~/.cache."""
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "langadapt" / text_digest(url)
 
 
 def _newest(infos: list[dict[str, Any]]) -> float | None:
