@@ -17,7 +17,7 @@ from prefect.states import Completed
 from pydantic import Field
 
 from configs.load import available
-from flows.display import Display, current_display
+from flows.display import current_display
 from flows.execution import NodeOutcome, retryable
 from flows.graph import Node, StageName, run_name
 from flows.progress_artifacts import ProgressArtifacts
@@ -71,7 +71,7 @@ def adapt_language(
     """
     request = RunRequest(language, model, recipe, tuple(overrides), tuple(rerun), until)
     prepared = prepare(request, settings())
-    display = current_display()
+    display = current_display(get_run_logger())
     display.plan(prepared.plan)
     states: dict[str, State] = {}
 
@@ -85,7 +85,7 @@ def adapt_language(
             retry_condition_fn=_retry,
             cache_policy=NO_CACHE,
             persist_result=False,
-        )(lambda: _run_stage(display, prepared, node, artifacts, force))
+        )(lambda: _run_stage(prepared, node, artifacts, force))
         needed = [states[source] for source in dict.fromkeys(node.inputs.values())]
         states[node.id] = stage_task(wait_for=needed, return_state=True)
         outcome: NodeOutcome = states[node.id].result()
@@ -111,14 +111,11 @@ def _retry(task: Any, task_run: Any, state: State) -> bool:
     return isinstance(error, BaseException) and retryable(error)
 
 
-def _run_stage(
-    display: Display, prepared: Preparation, node: Node, artifacts: Mapping[str, ArtifactRef], force: bool
-) -> State:
-    logger = get_run_logger()
-    outcome = show_and_execute(ProgressArtifacts(display), prepared, node, artifacts, force)
+def _run_stage(prepared: Preparation, node: Node, artifacts: Mapping[str, ArtifactRef], force: bool) -> State:
+    display = ProgressArtifacts(current_display(get_run_logger()))
+    outcome = show_and_execute(display, prepared, node, artifacts, force)
     artifact = outcome.artifact
     message = f"{artifact.key[:12]}, {artifact.bytes:,} bytes, built in {artifact.seconds:.1f} s"
-    logger.debug("%s: %s", node.label, message)
     name = "Cached" if outcome.status == "Cached" else "Completed"
     return Completed(name=name, message=message, data=outcome)
 

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -33,20 +33,30 @@ class Display(Protocol):
     def line(self, node: Node, text: str) -> None:
         """A line that an isolated stage printed or logged."""
 
+    def note(self, node: Node, text: str, warning: bool) -> None:
+        """What a person should know of `node`: that it waits for another process, that its artifact was damaged."""
+
     def finish(self, outcome: NodeOutcome) -> None:
         """A node is done."""
 
+    def fail(self, node: Node) -> None:
+        """`node` failed or was interrupted."""
+
+
+Logger = logging.Logger | logging.LoggerAdapter[Any]
+
 
 class LogDisplay:
-    """Log lines; progress at most every `LOG_SECONDS`."""
+    """Log lines on `log`; progress at most every `LOG_SECONDS`."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Logger = logger) -> None:
+        self._log = log
         self._last = 0.0
 
     def plan(self, plan: Sequence[PlannedNode]) -> None:
         """See `Display`."""
         for item in plan:
-            logger.info("plan: %-24s %-8s %s %s", item.node.label, item.status, item.cost, "; ".join(item.reasons))
+            self._log.info("plan: %-24s %-8s %s %s", item.node.label, item.status, item.cost, "; ".join(item.reasons))
 
     def start(self, node: Node) -> None:
         """See `Display`."""
@@ -57,15 +67,23 @@ class LogDisplay:
         now = time.monotonic()
         if now - self._last >= LOG_SECONDS:
             self._last = now
-            logger.info("%s: %s", node.label, progress_text(done, total, unit, message))
+            self._log.info("%s: %s", node.label, progress_text(done, total, unit, message))
 
     def line(self, node: Node, text: str) -> None:
         """See `Display`."""
-        logger.info("%s: %s", node.label, text)
+        self._log.info("%s: %s", node.label, text)
+
+    def note(self, node: Node, text: str, warning: bool) -> None:
+        """See `Display`."""
+        self._log.log(logging.WARNING if warning else logging.INFO, "%s: %s", node.label, text)
 
     def finish(self, outcome: NodeOutcome) -> None:
         """See `Display`."""
-        logger.info("%s: %s in %.1f s", outcome.label, outcome.status, outcome.seconds)
+        self._log.info("%s: %s in %.1f s", outcome.label, outcome.status, outcome.seconds)
+
+    def fail(self, node: Node) -> None:
+        """See `Display`."""
+        self._log.error("%s: failed", node.label)
 
 
 class ConsoleDisplay:
@@ -111,15 +129,25 @@ class ConsoleDisplay:
         """See `Display`."""
         logger.debug("%s: %s", node.label, text)
 
+    def note(self, node: Node, text: str, warning: bool) -> None:
+        """See `Display`."""
+        self._console.print(
+            f"  {node.label}: {text}", style="yellow" if warning else None, markup=False, soft_wrap=True
+        )
+
     def finish(self, outcome: NodeOutcome) -> None:
         """See `Display`."""
-        self.close()
+        self._close()
         colour = "cyan" if outcome.status == "Cached" else "green"
         status = f"[{colour}]{outcome.status:<10}[/]"
         self._console.print(f"{status} {outcome.label:<28} {outcome.seconds:>7.1f} s  {outcome.artifact.key[:12]}")
 
-    def close(self) -> None:
-        """Remove the bar."""
+    def fail(self, node: Node) -> None:
+        """See `Display`."""
+        self._close()
+        self._console.print(f"[red]Failed    [/] {node.label}")
+
+    def _close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -128,9 +156,9 @@ class ConsoleDisplay:
 _current: ContextVar[Display | None] = ContextVar("langadapt_display", default=None)
 
 
-def current_display() -> Display:
-    """The display set with `use_display` in this context, else a `LogDisplay`."""
-    return _current.get() or LogDisplay()
+def current_display(log: Logger = logger) -> Display:
+    """The display set with `use_display` in this context, else a `LogDisplay` on `log`."""
+    return _current.get() or LogDisplay(log)
 
 
 def use_display(display: Display) -> None:

@@ -1,6 +1,5 @@
 """Running one node of a run against the store; used alike with and without Prefect."""
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +12,6 @@ from storage.locks import LockHolder
 from storage.store import ArtifactRef, Built, Store
 from tasks.contract import InputError, Progress, StageContext, load_stage, no_progress
 from tasks.isolation import run_stage
-
-logger = logging.getLogger(__name__)
 
 Outcome = Literal["Cached", "Completed", "Rebuilt"]
 
@@ -48,6 +45,7 @@ def execute(
     force: bool = False,
     progress: Progress = no_progress,
     on_line: Callable[[str], None] = lambda line: None,
+    on_note: Callable[[str, bool], None] = lambda text, warning: None,
 ) -> NodeOutcome:
     """Take the artifact of `node` from the store, or build it.
 
@@ -58,6 +56,7 @@ def execute(
         force: build it although it is there.
         progress: told how far the stage is.
         on_line: called with each line that the stage prints or logs.
+        on_note: called with what a person should know, and whether it is a warning.
 
     Raises:
         InputError: the person's data or configuration cannot be used.
@@ -67,7 +66,6 @@ def execute(
     damaged: list[str] = []
 
     def build(out: Path, work: Path) -> Built:
-        logger.info("%s: running", node.label)
         context = StageContext(
             config=node.config,
             inputs={
@@ -84,14 +82,15 @@ def execute(
 
     def problem(text: str) -> None:
         damaged.append(text)
-        logger.warning("%s: the stored artifact is damaged and will be built again: %s", node.label, text)
+        on_note(f"the stored artifact is damaged and will be built again: {text}", True)
 
     told = False
 
     def waiting(seconds: float, holder: LockHolder | None) -> None:
         nonlocal told
         if not told:
-            logger.info("%s: waiting for %s, which is building it", node.label, holder or "another process")
+            who = "another process" if holder is None else f"process {holder.pid} on {holder.host}"
+            on_note(f"waiting for {who}, which is building it", False)
             told = True
 
     started = time.monotonic()
@@ -100,7 +99,6 @@ def execute(
     status: Outcome = "Completed"
     if outcome.status == "cached":
         status = "Cached"
-        logger.info("%s: Cached (%s)", node.label, outcome.artifact.key[:12])
     elif damaged or force:
         status = "Rebuilt"
     return NodeOutcome(node.id, node.stage, node.label, status, outcome.artifact, round(time.monotonic() - started, 3))

@@ -37,11 +37,19 @@ class ProgressArtifacts:
         """See `flows.display.Display`."""
         self._display.line(node, text)
 
+    def note(self, node: Node, text: str, warning: bool) -> None:
+        """See `flows.display.Display`."""
+        self._display.note(node, text, warning)
+
     def finish(self, outcome: NodeOutcome) -> None:
         """See `flows.display.Display`."""
         if self._artifact is not None:
             self._send(100.0, outcome.status)
         self._display.finish(outcome)
+
+    def fail(self, node: Node) -> None:
+        """See `flows.display.Display`."""
+        self._display.fail(node)
 
     def progress(self, node: Node, done: float, total: float | None, unit: str, message: str = "") -> None:
         """Pass on, and update the artifact at most every `PROGRESS_SECONDS`."""

@@ -1,6 +1,7 @@
 """A run from request to report, whoever runs the nodes (this process, or Prefect tasks)."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,11 +12,12 @@ from flows.display import Display
 from flows.execution import NodeOutcome, execute, retryable
 from flows.graph import Node, build_graph, matching, up_to
 from flows.plan import PlannedNode, make_plan
-from flows.runs import RunRecord, RunRequest, RunResult, load_report, stage_row
+from flows.runs import RunRecord, RunRequest, RunResult, load_report, new_run_id, stage_row
 from flows.settings import Settings, open_store
 from storage.store import ArtifactRef, Store
 from tasks.contract import load_stage
 
+LOG_LINES = 10_000
 NodeRunner = Callable[[Node, Mapping[str, ArtifactRef], bool], NodeOutcome]
 
 
@@ -29,6 +31,7 @@ class Preparation:
     forced: tuple[str, ...]
     store: Store
     plan: tuple[PlannedNode, ...]
+    run_id: str
 
     @property
     def all_cached(self) -> bool:
@@ -49,7 +52,7 @@ def prepare(request: RunRequest, where: Settings) -> Preparation:
     graph = build_graph(run, where.data_root, store.layout.root / "index")
     nodes = up_to(graph, request.until)
     forced = tuple(matching(nodes, request.rerun, "rerun"))
-    return Preparation(request, run, nodes, forced, store, make_plan(nodes, store, forced))
+    return Preparation(request, run, nodes, forced, store, make_plan(nodes, store, forced), new_run_id(run))
 
 
 def drive(prepared: Preparation, run_node: NodeRunner) -> RunResult:
@@ -61,7 +64,7 @@ def drive(prepared: Preparation, run_node: NodeRunner) -> RunResult:
     """
     started = time.monotonic()
     store = prepared.store
-    record = RunRecord.start(prepared.request, prepared.run)
+    record = RunRecord.start(prepared.run_id, prepared.request, prepared.run)
     record.save(store)
     artifacts: dict[str, ArtifactRef] = {}
     try:
@@ -92,26 +95,35 @@ def _write_report(record: RunRecord, store: Store) -> tuple[str | None, tuple[di
 def show_and_execute(
     display: Display, prepared: Preparation, node: Node, artifacts: Mapping[str, ArtifactRef], force: bool
 ) -> NodeOutcome:
-    """Execute `node` with its progress on `display` and its log in the run's store.
+    """Execute `node`, with its progress on `display` and what it printed or logged in the run's `<node id>.log`.
 
     Raises:
         InputError, StageFailed: see `flows.execution.execute`.
     """
-    lines: list[str] = []
+    lines: deque[str] = deque(maxlen=LOG_LINES)
 
     def on_line(text: str) -> None:
         lines.append(text)
         display.line(node, text)
 
     display.start(node)
-    outcome = execute(
-        node,
-        artifacts,
-        prepared.store,
-        force=force,
-        progress=partial(display.progress, node),
-        on_line=on_line,
-    )
+    try:
+        outcome = execute(
+            node,
+            artifacts,
+            prepared.store,
+            force=force,
+            progress=partial(display.progress, node),
+            on_line=on_line,
+            on_note=partial(display.note, node),
+        )
+    except BaseException:
+        display.fail(node)
+        raise
+    finally:
+        if lines:
+            log = "".join(f"{line}\n" for line in lines).encode()
+            prepared.store.write_run(prepared.run_id, f"{node.id}.log", log)
     display.finish(outcome)
     return outcome
 
@@ -127,7 +139,7 @@ def run_in_process(prepared: Preparation, display: Display) -> RunResult:
             except Exception as error:
                 if attempt == retries or not retryable(error):
                     raise
-                display.line(node, f"failed, trying again: {error}")
+                display.note(node, f"failed, trying again: {error}", True)
         raise AssertionError("unreachable")
 
     return drive(prepared, run_node)

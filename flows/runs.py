@@ -34,6 +34,11 @@ class RunRequest:
     until: str | None = None
 
 
+def new_run_id(run: RunConfig) -> str:
+    """The time, the run's name and four random bytes."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{run_name(run)}-{secrets.token_hex(4)}"
+
+
 @dataclass
 class RunRecord:
     """Kept as run.json under the store's runs folder, rewritten after every stage."""
@@ -48,11 +53,9 @@ class RunRecord:
     outcomes: list[NodeOutcome] = field(default_factory=list)
 
     @classmethod
-    def start(cls, request: RunRequest, run: RunConfig) -> "RunRecord":
-        """A new record; its id holds the time, the run's name and four random bytes."""
-        now = datetime.now(UTC)
-        run_id = f"{now:%Y%m%dT%H%M%S}-{run_name(run)}-{secrets.token_hex(4)}"
-        return cls(run_id, request, run.model_dump(mode="json"), now.isoformat(timespec="seconds"))
+    def start(cls, run_id: str, request: RunRequest, run: RunConfig) -> "RunRecord":
+        """A record of a run that begins now."""
+        return cls(run_id, request, run.model_dump(mode="json"), datetime.now(UTC).isoformat(timespec="seconds"))
 
     def as_json(self) -> dict[str, Any]:
         """The record as plain JSON types; `artifacts` is what garbage collection keeps."""

@@ -278,7 +278,7 @@ class RemoteBackend:
 
 
 def default_cache(url: str) -> Path:
-    """The folder for local copies of the store at `url`: langadapt/<sha256 of the URL> in XDG_CACHE_HOME or ~/.cache."""
+    """Folder for local copies of the store at `url`: langadapt/<sha256 of the URL> in XDG_CACHE_HOME or ~/.cache."""
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(caches) / "langadapt" / text_digest(url)
 
