@@ -35,6 +35,7 @@ errors = _console(stderr=True)
 
 EXIT_INPUT = 2
 EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
 
 Language = Annotated[str, typer.Argument(help="Target language: a name in configs/languages, or a .yaml file.")]
 Model = Annotated[
@@ -263,7 +264,7 @@ def validate(
         _print_json(report)
     else:
         for fault in report["faults"]:
-            errors.print("[red]error:[/]", fault, soft_wrap=True)
+            errors.print("error:", fault, soft_wrap=True, markup=False)
         for note in report["notes"]:
             console.print(f"note: {note}", soft_wrap=True, markup=False)
         console.print(
@@ -304,6 +305,7 @@ def _terminated(signum: int, frame: object) -> None:
 
 def main() -> None:
     """Run the command; errors of the person's input are one message, not a traceback."""
+    from storage.manifest import DamagedArtifact
     from tasks.contract import InputError
     from tasks.isolation import StageFailed
 
@@ -311,12 +313,16 @@ def main() -> None:
     try:
         app()
     except (ConfigError, InputError) as error:
-        errors.print("[red]error:[/]", str(error), markup=True, soft_wrap=True)
+        errors.print("[red]error:[/]", end=" ")
+        errors.print(str(error), markup=False, soft_wrap=True)
         sys.exit(EXIT_INPUT)
-    except StageFailed as error:
-        errors.print("[red]failed:[/]", soft_wrap=True, end=" ")
+    except (StageFailed, DamagedArtifact, OSError) as error:
+        errors.print("[red]failed:[/]", end=" ")
         errors.print(str(error), markup=False, soft_wrap=True)
         sys.exit(EXIT_FAILED)
+    except KeyboardInterrupt:
+        errors.print("interrupted; what is done is kept, the same command goes on from there")
+        sys.exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

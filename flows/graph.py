@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from configs.load import ConfigError
 from configs.schema import (
     BuiltModel,
     Config,
@@ -203,7 +204,7 @@ def up_to(nodes: Sequence[Node], until: str | None) -> tuple[Node, ...]:
     """The nodes of stage `until` and all that they need; all nodes when it is None.
 
     Raises:
-        ValueError: no node of the run has that stage or id.
+        ConfigError: no node of the run has that stage or id.
     """
     if until is None:
         return tuple(nodes)
@@ -214,14 +215,14 @@ def matching(nodes: Sequence[Node], names: Iterable[str], what: str) -> list[str
     """Ids of the nodes whose id or stage is one of `names`.
 
     Raises:
-        ValueError: a name fits no node; `what` says whose fault it is.
+        ConfigError: a name fits no node; `what` says whose fault it is.
     """
     found = []
     for name in names:
         ids = [node.id for node in nodes if name in (node.id, node.stage)]
         if not ids:
             known = ", ".join(dict.fromkeys(node.stage for node in nodes))
-            raise ValueError(f"{what}: this run has no stage {name!r}; it has {known}")
+            raise ConfigError(f"{what}: this run has no stage {name!r}; it has {known}")
         found.extend(ids)
     return found
 

@@ -43,9 +43,8 @@ def prepare(request: RunRequest, where: Settings) -> Preparation:
     """Read the configuration, find the data, and plan.
 
     Raises:
-        ConfigError: the configuration cannot be used.
+        ConfigError: the configuration cannot be used, or `until` or `rerun` names a stage that the run does not have.
         InputError: data or a source model is missing or cannot be used.
-        ValueError: `until` or `rerun` names a stage that the run does not have.
     """
     run = compose(request.language, request.model, request.recipe, request.overrides)
     store = open_store(where)

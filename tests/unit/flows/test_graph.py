@@ -1,0 +1,100 @@
+import pytest
+
+from configs.load import compose
+from configs.schema import key_fields
+from flows.graph import build_graph, matching, up_to
+from tasks.contract import InputError
+
+
+def graph(tmp_path, recipe="trans-tokenization", language="eo", model="tiny-english", overrides=()):
+    return build_graph(compose(language, model, recipe, overrides), tmp_path, tmp_path / "index")
+
+
+def ids(nodes):
+    return [node.id for node in nodes]
+
+
+@pytest.fixture
+def model_folder(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / name).write_text(name)
+    return str(folder)
+
+
+def test_every_node_comes_after_what_it_needs(tmp_path):
+    seen = set()
+    for node in graph(tmp_path):
+        assert set(node.inputs.values()) <= seen
+        seen.add(node.id)
+
+
+def test_one_sample_serves_corpora_and_bitext(tmp_path):
+    assert sum(node.stage == "sample" for node in graph(tmp_path)) == 1
+    nodes = graph(tmp_path, overrides=["corpus.sources.0.seed=1"])
+    assert sum(node.stage == "sample" for node in nodes) == 2
+
+
+def test_recipes_without_alignment_have_none(tmp_path):
+    stages = {node.stage for node in graph(tmp_path, "mean")}
+    assert stages.isdisjoint({"bitext", "alignment", "counts"})
+
+
+def test_a_phase_is_a_node_and_each_model_is_evaluated(tmp_path):
+    names = ids(graph(tmp_path, overrides=["training.phases=[{name: one, trainable: all}]"]))
+    assert [name for name in names if name.startswith("evaluation")] == [
+        "evaluation.source",
+        "evaluation.initial",
+        "evaluation.1",
+    ]
+    assert "training.2" not in names
+    assert "training.1" not in ids(graph(tmp_path, overrides=["training.steps=0"]))
+
+
+def test_a_model_from_outside_gives_its_tokenizer_apart(tmp_path, model_folder):
+    nodes = {node.id: node for node in graph(tmp_path, model=model_folder)}
+    assert "source.pretraining" not in nodes
+    alignment, initial = nodes["alignment"], nodes["initial-model"]
+    assert alignment.external["source_tokenizer"].digest != initial.external["source_model"].digest
+    assert nodes["report"].external["source_tokenizer"] == alignment.external["source_tokenizer"]
+
+
+def test_until_keeps_what_the_stage_needs_and_nothing_else(tmp_path):
+    names = ids(up_to(graph(tmp_path), "alignment"))
+    assert names[-1] == "alignment"
+    assert {"sample", "source.corpus", "source.tokenizer", "corpus", "bitext", "tokenizer"} <= set(names)
+    assert not {"source.pretraining", "fertility", "mapping"} & set(names)
+    assert ids(up_to(graph(tmp_path), "training.1"))[-1] == "training.1"
+
+
+def test_names_of_stages_and_of_nodes_are_both_known(tmp_path):
+    nodes = graph(tmp_path)
+    assert matching(nodes, ["training"], "rerun") == ["training.1", "training.2"]
+    assert matching(nodes, ["training.2"], "rerun") == ["training.2"]
+    with pytest.raises(ValueError, match=r"rerun: this run has no stage 'aligment'; it has sample, corpus"):
+        matching(nodes, ["aligment"], "rerun")
+
+
+def test_the_language_code_is_in_no_key(tmp_path):
+    for node in graph(tmp_path):
+        if node.stage != "report":
+            assert "eo" not in key_fields(node.config).values()
+
+
+def test_the_chosen_aligner_is_in_the_key_and_its_program_too(tmp_path, monkeypatch):
+    monkeypatch.delenv("LANGADAPT_FAST_ALIGN", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    built_in = {node.id: node for node in graph(tmp_path)}["alignment"]
+    assert (built_in.config.aligner, dict(built_in.files)) == ("builtin", {})
+    program = tmp_path / "fast_align"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    upstream = {node.id: node for node in graph(tmp_path)}["alignment"]
+    assert upstream.config.aligner == "fast_align"
+    assert set(upstream.files) == {"fast_align"}
+
+
+def test_missing_data_is_found_before_anything_runs(tmp_path):
+    with pytest.raises(InputError, match="lafand-train"):
+        graph(tmp_path, language="sw")
