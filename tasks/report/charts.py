@@ -46,11 +46,14 @@ def entropy_chart(mapping: Row) -> Markup:
 
 
 def perplexity_chart(alignment: Row) -> Markup:
-    """Perplexity of the alignment by iteration, one line a direction."""
+    """Perplexity of the alignment by iteration, one line a direction.
+
+    The first iteration, which starts from equal probabilities and would dwarf the others, is only in the table.
+    """
     series = []
     for direction in dict.fromkeys(row["direction"] for row in alignment["iterations"]):
         rows = [row for row in alignment["iterations"] if row["direction"] == direction]
-        points = [(row["iteration"], row["perplexity"]) for row in rows if row["perplexity"] is not None]
+        points = [(row["iteration"], row["perplexity"]) for row in rows[1:] if row["perplexity"] is not None]
         series.append(Series(direction, points))
     return line_chart(series, "iteration", "perplexity", "Alignment perplexity by iteration", NARROW)
 
