@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -55,6 +56,9 @@ class _StrictLoader(yaml.SafeLoader):
 def config_directories() -> tuple[Path, ...]:
     """Folders searched for YAML files, first wins: LANGADAPT_CONFIG_DIR (separated by ':'), then the packaged ones."""
     own = [Path(part) for part in os.environ.get("LANGADAPT_CONFIG_DIR", "").split(os.pathsep) if part]
+    for directory in own:
+        if not directory.is_dir():
+            raise ConfigError(f"LANGADAPT_CONFIG_DIR: there is no folder {directory}")
     return (*own, PACKAGED)
 
 
@@ -72,6 +76,8 @@ def _read_yaml(path: Path) -> tuple[Any, yaml.Node | None]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
     try:
@@ -80,6 +86,8 @@ def _read_yaml(path: Path) -> tuple[Any, yaml.Node | None]:
         mark = error.problem_mark
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
         raise ConfigError(f"{where}: not YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
 
 
 def _line_of(node: yaml.Node | None, location: Sequence[str | int]) -> int | None:
@@ -148,7 +156,8 @@ def load(path: Path, schema: Any) -> Any:
     """
     data, node = _read_yaml(path)
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: a mapping of keys to values is needed, got {type(data).__name__}")
+        found = "the file is empty" if data is None else f"got {type(data).__name__}"
+        raise ConfigError(f"{path}: a mapping of keys to values is needed, {found}")
     try:
         return TypeAdapter(schema).validate_python(data)
     except ValidationError as error:
@@ -163,7 +172,7 @@ def _named(kind: Kind, name: str) -> Path:
     if name.endswith((".yaml", ".yml")):
         return Path(name)
     close = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close[0]!r}?" if close else "."
     raise ConfigError(f"no {kind[:-1]} named {name!r}{hint} Known: {', '.join(known)}")
 
 
@@ -175,7 +184,12 @@ def load_language(name: str) -> LanguageConfig:
     """
     if not name.endswith((".yaml", ".yml")) and not valid_code(name):
         raise ConfigError(f"language code {name!r} must match {CODE_PATTERN} (for instance 'sw' or 'zh-Hant')")
-    language: LanguageConfig = load(_named("languages", name), LanguageConfig)
+    path = _named("languages", name)
+    language: LanguageConfig = load(path, LanguageConfig)
+    if path.stem != language.code:
+        raise ConfigError(
+            f"{path}: the file is named {path.stem!r} and holds the code {language.code!r}; they must agree"
+        )
     return language
 
 
@@ -189,7 +203,8 @@ def load_model(name: str) -> Any:
         folder = Path(name)
         if not folder.is_dir():
             raise ConfigError(f"model folder {name!r} does not exist")
-        return LocalModel(name=folder.resolve().name, path=str(folder.resolve()))
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-.")
+        return LocalModel(name=plain or "model", path=str(folder.resolve()))
     return load(_named("models", name), ModelConfig)
 
 

@@ -24,7 +24,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 class Config(BaseModel):
     """Base of every configuration model: immutable, unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
 
 
 def key_fields(config: BaseModel) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from configs.load import ConfigError
+from flows.interrupt import leave_when_interrupted
 from flows.settings import Settings, set_prefect_defaults, settings
 
 app = typer.Typer(
@@ -109,7 +110,8 @@ def run(
         result = run_in_process(prepared, display).as_json()
     else:
         _use_settings(where)
-        os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")  # the display says what happens
+        # The display says what happens, errors included; a server's log gets everything all the same.
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
         use_display(display)
         from flows.local_flow import run_flow
 
@@ -310,6 +312,7 @@ def main() -> None:
     from tasks.isolation import StageFailed
 
     signal.signal(signal.SIGTERM, _terminated)
+    leave_when_interrupted()
     try:
         app()
     except (ConfigError, InputError) as error:

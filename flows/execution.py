@@ -78,6 +78,10 @@ def execute(
             progress=progress,
         )
         result = run_stage(stage, context, on_line)
+        rejected = result.summary.get("rejected") or {}
+        if rejected:
+            counts = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items())
+            on_note(f"rejected {counts} (tables rejections and rejection_examples of {node.stage})", False)
         return Built(summary=result.summary, measurements=result.measurements)
 
     def problem(text: str) -> None:

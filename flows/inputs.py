@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -139,6 +140,7 @@ def local_model(config: LocalModel, data_root: Path, index: Path) -> SourceModel
         faults.append(f"no *.safetensors weights{hint}")
     if not any(name in TOKENIZER_MARKS for name in names):
         faults.append(f"no tokenizer (one of {', '.join(TOKENIZER_MARKS)})")
+    faults += _unreadable(folder, names)
     if faults:
         raise InputError(f"source model folder {folder}: " + "; ".join(faults))
     tokenizer = [name for name in names if name in TOKENIZER_FILES]
@@ -147,6 +149,23 @@ def local_model(config: LocalModel, data_root: Path, index: Path) -> SourceModel
         model=_folder(folder, sorted({*weights, *tokenizer}), index, f"model folder {folder}"),
         tokenizer=_folder(folder, tokenizer, index, f"tokenizer of {folder}"),
     )
+
+
+def _unreadable(folder: Path, names: Iterable[str]) -> list[str]:
+    """What is wrong with the files themselves: cut weights (by their headers), a config.json that is no JSON object."""
+    from safetensors import SafetensorError, safe_open
+
+    faults = []
+    for name in names:
+        try:
+            if name.endswith(".safetensors"):
+                with safe_open(folder / name, framework="np"):
+                    pass
+            elif name == "config.json" and not isinstance(json.loads((folder / name).read_bytes()), dict):
+                faults.append("config.json is no JSON object")
+        except (SafetensorError, ValueError) as error:
+            faults.append(f"{name} is damaged ({error})")
+    return faults
 
 
 def _folder(folder: Path, names: Iterable[str], index: Path, description: str) -> External:

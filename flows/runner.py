@@ -11,6 +11,7 @@ from configs.schema import RunConfig
 from flows.display import Display
 from flows.execution import NodeOutcome, execute, retryable
 from flows.graph import Node, build_graph, matching, up_to
+from flows.interrupt import ends_process, leave
 from flows.plan import PlannedNode, make_plan
 from flows.runs import RunRecord, RunRequest, RunResult, load_report, new_run_id, stage_row
 from flows.settings import Settings, open_store
@@ -75,6 +76,8 @@ def drive(prepared: Preparation, run_node: NodeRunner) -> RunResult:
         report, results = _write_report(record, store)
     except BaseException as error:
         record.finish(store, error)
+        if ends_process(error):
+            leave(error)
         raise
     record.finish(store, None)
     return RunResult(record.run_id, tuple(record.outcomes), results, report, round(time.monotonic() - started, 2))

@@ -65,6 +65,8 @@ def open_store(where: Settings) -> Store:
     Raises:
         ConfigError: the URL's protocol is not known, or needs a package that is not installed.
     """
+    if where.store.startswith("memory:"):
+        raise ConfigError(f"store {where.store!r} would be gone with this process; take a folder or another URL")
     try:
         return Store(where.store, verify=where.verify)
     except (ValueError, ImportError) as error:

@@ -31,10 +31,6 @@ def validate_all(data_root: Path) -> dict[str, Any]:
             language_config = load_language(name)
         except ConfigError:
             continue
-        if language_config.code != name:
-            faults.setdefault(
-                f"{kinds['languages'][name]}: the file's name and its code {language_config.code!r} differ"
-            )
         bitext = () if language_config.bitext is None else language_config.bitext.sources
         files = [item for item in (*language_config.corpus.sources, *bitext) if isinstance(item, FileSource)]
         notes += [

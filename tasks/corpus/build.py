@@ -255,6 +255,6 @@ def _check(run: _Run) -> None:
         raise InputError(
             f"no training text is left of {run.read_rows:,} texts read (kept: {held_out}). Rejected:\n"
             f"{run.rejections.described()}\n"
-            "Loosen the rule that rejects most (`scripts`, `min_script_share`, `min_characters`, `max_characters`, "
-            "`max_length_ratio`), or correct the source"
+            "Correct how the sources are read (`format`, `text_column`) or loosen the rule that rejects most "
+            "(`scripts`, `min_script_share`, `min_characters`, `max_characters`, `max_length_ratio`)"
         )

@@ -115,9 +115,13 @@ def _result(values: dict[str, float], totals: Totals, seconds: float, speed: Spe
         {"metric": "scoring_bytes_per_second", "value": totals.bytes / seconds, "unit": "bytes/s"},
     ]
     if speed is not None:
+        # What the model writes differs from model to model (an unadapted one writes another language): speeds are
+        # compared on the measured text, whose bytes a token are known.
+        text_speed = speed.tokens_per_second * totals.bytes / totals.tokens
         rows += [
-            {"metric": "generation_bytes_per_second", "value": speed.bytes_per_second, "unit": "bytes/s"},
+            {"metric": "generation_bytes_per_second", "value": text_speed, "unit": "bytes/s"},
             {"metric": "generation_tokens_per_second", "value": speed.tokens_per_second, "unit": "tokens/s"},
+            {"metric": "written_bytes_per_second", "value": speed.bytes_per_second, "unit": "bytes/s"},
         ]
     summary: dict[str, Any] = {name: values[name] for name in SUMMARY_METRICS if name in values}
     summary["sentences"] = totals.sentences
@@ -127,4 +131,4 @@ def _result(values: dict[str, float], totals: Totals, seconds: float, speed: Spe
     return StageResult(summary=summary, measurements=rows)
 
 
-STAGE = Stage(name="evaluation", version=1, config=EvaluationConfig, run=run, isolated=True)
+STAGE = Stage(name="evaluation", version=2, config=EvaluationConfig, run=run, isolated=True)

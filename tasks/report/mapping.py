@@ -122,7 +122,7 @@ def _example(
 
 
 def _frequent(tokens: pa.Table, origin: str) -> list[Row]:
-    rows = tokens.filter(pc.equal(tokens["origin"], origin))
+    rows = tokens.filter(pc.and_(pc.equal(tokens["origin"], origin), pc.greater(tokens["frequency"], 0)))
     rows = rows.sort_by([("frequency", "descending"), ("target_id", "ascending")])
     if origin != EVIDENCE:
         found: list[Row] = rows.slice(0, OTHER_EXAMPLES).to_pylist()

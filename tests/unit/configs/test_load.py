@@ -175,3 +175,35 @@ def test_merged_replaces_values_and_joins_mappings():
         "d": 2,
         "e": 4,
     }
+
+
+@pytest.mark.parametrize(("name", "plain"), [("fp16 ĉ", "fp16"), ("ĉ", "model"), ("v1.0_b", "v1.0_b")])
+def test_the_folder_of_a_model_may_have_any_name(tmp_path, name, plain):
+    (tmp_path / name).mkdir()
+    assert load_model(str(tmp_path / name)).name == plain
+
+
+def test_the_name_of_a_language_file_is_its_code(own_configs):
+    (own_configs / "languages" / "yy.yaml").write_text(LANGUAGE)
+    with pytest.raises(ConfigError, match="'yy' and holds the code 'xx'; they must agree"):
+        load_language("yy")
+
+
+def test_a_control_character_or_a_folder_is_no_yaml(own_configs):
+    (own_configs / "recipes" / "odd.yaml").write_text("name: a\x01b\n")
+    (own_configs / "recipes" / "folder.yaml").mkdir()
+    with pytest.raises(ConfigError, match=r"odd\.yaml: not YAML"):
+        load_recipe("odd")
+    with pytest.raises(ConfigError, match=r"folder\.yaml: cannot be read"):
+        load_recipe("folder")
+
+
+def test_infinity_is_no_learning_rate():
+    with pytest.raises(ConfigError, match=r"training\.learning_rate: Input should be a finite number"):
+        compose("eo", "tiny-english", "mean", ["training.learning_rate=.inf"])
+
+
+def test_a_missing_folder_of_configurations_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("LANGADAPT_CONFIG_DIR", str(tmp_path / "absent"))
+    with pytest.raises(ConfigError, match="there is no folder"):
+        available("languages")

@@ -15,12 +15,8 @@ def ids(nodes):
 
 
 @pytest.fixture
-def model_folder(tmp_path):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        (folder / name).write_text(name)
-    return str(folder)
+def model_folder(write_model):
+    return str(write_model("config.json", "model.safetensors", "tokenizer.json"))
 
 
 def test_every_node_comes_after_what_it_needs(tmp_path):

@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from configs.schema import CorpusConfig, FileSource, HubModel, HubSource, LocalModel
 from flows.inputs import hub_model, local_model, pinned, source_files
@@ -41,19 +43,17 @@ def test_every_missing_file_is_named_with_the_data_root(tmp_path):
     assert "--data-root" in str(error.value)
 
 
-def model_folder(root, *names):
-    folder = root / "model"
-    folder.mkdir()
-    for name in names:
-        (folder / name).write_text(name)
-    return LocalModel(name="mine", path=str(folder))
+@pytest.fixture
+def model(write_model):
+    """Makes a local model with the named files."""
+    return lambda *names: LocalModel(name="mine", path=str(write_model(*names)))
 
 
-def test_a_model_and_its_tokenizer_have_digests_of_their_own(tmp_path):
-    config = model_folder(tmp_path, "config.json", "model.safetensors", "tokenizer.json", "README.md")
+def test_a_model_and_its_tokenizer_have_digests_of_their_own(tmp_path, model):
+    config = model("config.json", "model.safetensors", "tokenizer.json", "README.md")
     before = local_model(config, tmp_path, tmp_path / "index")
     (tmp_path / "model" / "README.md").write_text("other words")
-    (tmp_path / "model" / "model.safetensors").write_text("other weights")
+    save_file({"weight": np.ones(3, np.float32)}, tmp_path / "model" / "model.safetensors")
     after = local_model(config, tmp_path, tmp_path / "index")
     assert after.tokenizer.digest == before.tokenizer.digest
     assert after.model.digest != before.model.digest
@@ -70,9 +70,9 @@ def test_a_model_and_its_tokenizer_have_digests_of_their_own(tmp_path):
         (("model.safetensors", "tokenizer.json"), r"no config\.json"),
     ],
 )
-def test_a_model_folder_that_lacks_something(tmp_path, names, message):
+def test_a_model_folder_that_lacks_something(tmp_path, model, names, message):
     with pytest.raises(InputError, match=message):
-        local_model(model_folder(tmp_path, *names), tmp_path, tmp_path / "index")
+        local_model(model(*names), tmp_path, tmp_path / "index")
 
 
 def test_a_commit_needs_no_network():
@@ -95,3 +95,12 @@ def test_a_hub_that_does_not_answer_is_a_clear_error(monkeypatch):
         hub_model(HubModel(name="m", repository="some/model-that-is-nowhere"))
     with pytest.raises(InputError, match="cannot get data set some/text@main"):
         pinned(corpus(HubSource(name="web", dataset="some/text")))
+
+
+def test_cut_weights_and_a_broken_configuration_are_found_before_anything_runs(tmp_path, model):
+    config = model("config.json", "model.safetensors", "tokenizer.json")
+    path = tmp_path / "model" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+    (tmp_path / "model" / "config.json").write_text("{")
+    with pytest.raises(InputError, match=r"config\.json is damaged .*; model\.safetensors is damaged"):
+        local_model(config, tmp_path, tmp_path / "index")
