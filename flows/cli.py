@@ -88,8 +88,8 @@ def run(
         bool | None,
         typer.Option(
             "--prefect/--no-prefect",
-            help="Run as a Prefect flow, or in this process alone. Default: as a flow, unless there is nothing to do "
-            "and no Prefect server is configured.",
+            help="Run as a Prefect flow, or in this process alone. Default: as a flow where a Prefect server is configured "
+            "(PREFECT_API_URL); with --prefect and no server, on a temporary one.",
         ),
     ] = None,
     as_json: Json = False,
@@ -104,7 +104,7 @@ def run(
     prepared = prepare(request, where)
     display = ConsoleDisplay(errors if as_json else console)
     if prefect is None:
-        prefect = not prepared.all_cached or _server_configured()
+        prefect = _server_configured()
     if not prefect:
         display.plan(prepared.plan)
         result = run_in_process(prepared, display).as_json()

@@ -34,11 +34,6 @@ class Preparation:
     plan: tuple[PlannedNode, ...]
     run_id: str
 
-    @property
-    def all_cached(self) -> bool:
-        """Whether nothing is left to do."""
-        return all(item.status == "cached" for item in self.plan)
-
 
 def prepare(request: RunRequest, where: Settings) -> Preparation:
     """Read the configuration, find the data, and plan.
