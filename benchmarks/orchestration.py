@@ -1,8 +1,9 @@
-"""What orchestration costs: `adapt-language` as a Prefect flow against its stage functions in a plain loop.
+"""What orchestration costs: `langadapt run` against its stage functions in a plain loop.
 
 Informational, and a gate with --max-percent. Both run in this order on fresh folders, on the same configuration:
   1. the loop: each stage function with its inputs' folders, nothing hashed, locked, recorded or cached;
-  2. the command `langadapt run` (Prefect with its ephemeral server, store, report), process start included;
+  2. the command `langadapt run` (store, records, report; with --prefect also a flow on a temporary server), process
+     start included;
   3. the command again: everything cached.
 Trap: the operating system's file cache and numba's compiled kernels are warm for what runs second; a first, small
 warm-up run takes care of both.
@@ -56,10 +57,11 @@ def run_node(node: Node, folders: dict[str, Path], root: Path) -> Path:
     return out
 
 
-def command(overrides: list[str], store: Path) -> float:
+def command(overrides: list[str], store: Path, prefect: bool) -> float:
     """Seconds of `langadapt run`, from start to end of the process."""
     options = [part for text in overrides for part in ("-o", text)]
     arguments = [sys.executable, "-m", "flows.cli", "run", LANGUAGE, "--model", MODEL, "--recipe", RECIPE, *options]
+    arguments += ["--prefect"] if prefect else []
     started = time.perf_counter()
     subprocess.run(arguments, env={**os.environ, "LANGADAPT_STORE": str(store)}, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started
@@ -70,13 +72,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--override", action="append", default=[], help="key=value, as for `langadapt run`")
     parser.add_argument("--max-percent", type=float, help="fail when orchestration costs more than this")
+    parser.add_argument("--prefect", action="store_true", help="run as a flow on a temporary Prefect server")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        command(list(WARM_UP), root / "warm-up")
+        command(list(WARM_UP), root / "warm-up", options.prefect)
         loop = plain_loop(options.override, root / "loop")
-        flow = command(options.override, root / "store")
-        again = command(options.override, root / "store")
+        flow = command(options.override, root / "store", options.prefect)
+        again = command(options.override, root / "store", options.prefect)
     percent = 100 * (flow / loop - 1)
     sys.stdout.write(
         f"plain loop {loop:8.1f} s\nflow       {flow:8.1f} s   {percent:+.1f} %\nagain      {again:8.1f} s\n"

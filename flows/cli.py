@@ -88,8 +88,8 @@ def run(
         bool | None,
         typer.Option(
             "--prefect/--no-prefect",
-            help="Run as a Prefect flow, or in this process alone. Default: as a flow where a Prefect server is configured "
-            "(PREFECT_API_URL); with --prefect and no server, on a temporary one.",
+            help="Run as a Prefect flow, or in this process alone. Default: as a flow where a Prefect server is "
+            "configured (PREFECT_API_URL); with --prefect and no server, on a temporary one.",
         ),
     ] = None,
     as_json: Json = False,
