@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from configs.load import ConfigError
+from flows.align_command import align
 from flows.interrupt import leave_when_interrupted
 from flows.settings import Settings, set_prefect_defaults, settings
 
@@ -31,6 +32,7 @@ def _console(stderr: bool) -> Console:
     return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
 
 
+app.command()(align)
 console = _console(stderr=False)
 errors = _console(stderr=True)
 
@@ -246,11 +248,11 @@ def query(
         console.print(f"{len(rows)} of {total} rows; --limit shows more")
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, limit: int = 120) -> str:
     from rich.markup import escape
 
     text = f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
-    return escape(text if len(text) <= 120 else text[:119] + "…")
+    return escape(text if len(text) <= limit else text[: limit - 1] + "…")
 
 
 @app.command()
@@ -275,6 +277,38 @@ def validate(
         )
     if report["faults"]:
         raise typer.Exit(EXIT_INPUT)
+
+
+@app.command()
+def doctor(store: StoreUrl = None, data_root: DataRoot = None, as_json: Json = False) -> None:
+    """Say what this machine has for a run: aligners, processors, memory, places; and how to get what is missing."""
+    set_prefect_defaults()
+    from flows.doctor import examine
+
+    found = examine(settings(store, data_root))
+    if as_json:
+        _print_json(found)
+        return
+    rows = [
+        [
+            row["name"],
+            "yes" if row["available"] else "no",
+            _cell(" ".join(part for part in (row["version"], row["path"]) if part) or row["missing"], 400),
+            "yes" if row["expected_counts"] else "no",
+            "yes" if row["deterministic"] else "no",
+        ]
+        for row in found["aligners"]
+    ]
+    console.print(
+        _table("Aligners", ["aligner", "there", "what, or how to get it", "expected counts", "same each run"], rows)
+    )
+    console.print(found["units"] + "\n")
+    signs = {True: "yes", False: "NO", None: ""}
+    rows = [
+        [row["name"], _cell(row["value"], 400), signs[row["ok"]], row["advice"]]
+        for row in found["machine"] + found["places"]
+    ]
+    console.print(_table("Machine and places", ["what", "value", "good", "note"], rows))
 
 
 @app.command()

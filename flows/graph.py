@@ -1,12 +1,13 @@
 """The chain of stages of one run, as data: nodes with their configuration and inputs, in the order they run."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from configs.load import ConfigError
 from configs.schema import (
+    AlignmentConfig,
     BuiltModel,
     Config,
     CorpusConfig,
@@ -17,8 +18,8 @@ from configs.schema import (
     SampleConfig,
     SampleSource,
 )
-from flows.inputs import External, SourceModel, hub_model, local_model, pinned, source_files
-from tasks.alignment.backend import binary_digest, find_binary, resolve_aligner
+from flows.inputs import External, SourceModel, hub_model, local_files, local_model, pinned, source_files
+from tasks.alignment.backends import registry
 
 StageName = Literal[
     "sample", "corpus", "bitext", "tokenizer", "pretraining", "fertility", "alignment", "counts", "mapping",
@@ -120,11 +121,8 @@ def build_graph(run: RunConfig, data_root: Path, index: Path) -> tuple[Node, ...
     add(_node("fertility", "fertility", f"fertility {language}", run.fertility, {**both, "corpus": corpus}))
     counted: dict[str, str] = {}
     if bitext is not None:
-        config = resolve_aligner(run.alignment)
-        binary = find_binary() if config.aligner == "fast_align" else None
-        program = {} if binary is None else {"fast_align": External(binary_digest(binary), lambda: binary, str(binary))}
-        node = _node("alignment", "alignment", f"align {pair}", config, {**both, "bitext": bitext})
-        alignment = add(Node(node.id, node.stage, node.label, config, node.inputs, node.external, program))
+        node = _node("alignment", "alignment", f"align {pair}", run.alignment, {**both, "bitext": bitext})
+        alignment = add(replace(node, files=_aligner_files(run.alignment, data_root, index)))
         counted = {"counts": add(_node("counts", "counts", f"counts {pair}", run.counts, {"alignment": alignment}))}
     mapping = add(_node("mapping", "mapping", f"mapping {pair}", run.mapping, {**both, **counted}))
     model = add(
@@ -168,6 +166,19 @@ def _source_model(builder: GraphBuilder) -> _Parts:
     else:
         outside = local_model(config, builder.data_root, builder.index)
     return _Parts(outside.model, outside.tokenizer)
+
+
+def _aligner_files(config: AlignmentConfig, data_root: Path, index: Path) -> dict[str, External]:
+    """The aligner's program, by the aligner's name, and the files that it reads, by theirs.
+
+    Raises:
+        InputError: the aligner cannot do what is asked, its program is not there, or a file is missing.
+    """
+    files = local_files(registry.files(config), data_root, index, "alignment.{}")
+    program = registry.program(config)
+    if program is not None:
+        files[config.aligner] = External(registry.identity(config), lambda: program, str(program))
+    return files
 
 
 def _report(run: RunConfig, nodes: Sequence[Node], source: _Parts) -> Node:

@@ -3,7 +3,8 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -62,15 +63,31 @@ def source_files(config: CorpusConfig, data_root: Path, index: Path) -> dict[str
             wanted[source.name] = source.path
             if source.target_path is not None:
                 wanted[f"{source.name}.target"] = source.target_path
+    return local_files(wanted, data_root, index, "source {!r}")
+
+
+def local_files(wanted: Mapping[str, str], data_root: Path, index: Path, what: str) -> dict[str, External]:
+    """Local files below the data root, by name.
+
+    Args:
+        wanted: path of each, relative to the data root.
+        data_root: folder that relative paths start from and that no path may leave.
+        index: folder in which digests of files are remembered.
+        what: what a file is, for errors, with `{!r}` for its name.
+
+    Raises:
+        InputError: a file is missing, is no file or lies elsewhere; all of them are named.
+    """
     faults, files = [], {}
     for name, relative in wanted.items():
-        path = data_root / relative
-        if not path.resolve().is_relative_to(data_root.resolve()) and not data_root.joinpath(relative).is_symlink():
-            faults.append(f"source {name!r}: {relative} leads out of the data root {data_root}")
+        path, said = data_root / relative, what.format(name)
+        # By the names alone: a link inside the data root may lead anywhere, its owner has made it.
+        if not Path(os.path.normpath(path)).is_relative_to(os.path.normpath(data_root)):
+            faults.append(f"{said}: {relative} leads out of the data root {data_root}")
         elif path.is_dir():
-            faults.append(f"source {name!r}: {path} is a folder, a file is needed")
+            faults.append(f"{said}: {path} is a folder, a file is needed")
         elif not path.is_file():
-            faults.append(f"source {name!r}: there is no file {path}")
+            faults.append(f"{said}: there is no file {path}")
         else:
             files[name] = External(digest_file_cached(path, index), _known(path), str(path))
     if faults:

@@ -82,6 +82,7 @@ class Stage:
         run: the stage function.
         isolated: run in a child process of its own (memory freed, a crash does not take the worker along).
         retries: how often a failure other than `InputError` is tried again.
+        environment: variables of the process of an isolated stage, where they are not set already.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Stage:
     run: Callable[[StageContext], StageResult]
     isolated: bool = False
     retries: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 STAGE_MODULES: dict[str, str] = {

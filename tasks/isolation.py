@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from tasks.contract import InputError, Stage, StageContext, StageResult
+from tasks.contract import InputError, Stage, StageContext, StageResult, load_stage
 
 GRACE_SECONDS = 30.0
 INTERRUPTED = 128 + signal.SIGTERM
@@ -73,7 +73,7 @@ def run_in_child(stage: str, context: StageContext, on_line: Callable[[str], Non
                 stderr=subprocess.STDOUT,
                 pass_fds=(write_end,),
                 start_new_session=True,
-                env=child_environment(),
+                env={**load_stage(stage).environment, **child_environment()},
                 text=True,
                 errors="replace",
             )

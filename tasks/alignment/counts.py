@@ -12,13 +12,15 @@ Each target token receives c in total under both; the count used is their mean. 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from tasks.alignment.links import Int32, Int64, Integers, offsets_from_lengths
-from tasks.alignment.sums import Float64, PairSums
+from tasks.alignment.compiled import compiled
+from tasks.alignment.links import Int32, Int64
+from tasks.alignment.sums import MEMORY, Float64, KeySums
 
-EXPANDED_ROWS = 2 * 2**20  # token pairs of one step (more only where a single pair of units has more)
+EXPANDED_ROWS = 2**15  # token pairs of one step: they stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -34,71 +36,94 @@ class UnitTokens:
     first: Int64
 
 
-def expand(
-    source_units: Integers,
-    target_units: Integers,
-    counts: Float64,
-    source: UnitTokens,
-    target: UnitTokens,
-) -> tuple[Int32, Int32, Float64, Float64]:
-    """The token pairs of pairs of units, with the count by each rule; token pairs may occur more than once.
+@compiled
+def _expand(
+    pairs: tuple[Int32, Int32, Float64],
+    source: tuple[Int32, Int64],
+    target: tuple[Int32, Int64],
+    start: tuple[int, int],
+    source_size: int,
+    rows: tuple[Int64, Float64],
+) -> tuple[int, int, int]:
+    """Fill `rows` with the token pairs of word pairs, until they are full or the word pairs are done.
 
     Args:
-        source_units: [R].
-        target_units: [R].
-        counts: float64 [R].
-        source: tokens of the source units.
-        target: tokens of the target units.
+        pairs: int32 [R] source units, int32 [R] target units, float64 [R] counts.
+        source: token ids and first id of each source unit.
+        target: of each target unit.
+        start: (word pair, token pair within it) to go on with.
+        source_size: bound of the source token ids.
+        rows: int64 [B] keys (target id * source_size + source id), float64 [B, 2] counts all-to-all and in order.
 
     Returns:
-        (int32 [T] source ids, int32 [T] target ids, float64 [T] all-to-all, float64 [T] in order), T = sum of m * n;
-        pairs in their order, then target tokens, then source tokens.
+        (word pair, token pair within it) to go on with, number of rows filled.
     """
-    n = source.first[source_units + 1] - source.first[source_units]
-    m = target.first[target_units + 1] - target.first[target_units]
-    sizes = m * n
-    pair = np.repeat(np.arange(len(counts)), sizes)
-    within = np.arange(len(pair), dtype=np.int64) - offsets_from_lengths(sizes)[:-1][pair]
-    n, m, c = n[pair], m[pair], counts[pair]
-    j, i = within // n, within % n
-    # In units of 1/m of a source token: target token j covers [j*n, (j+1)*n), source token i is [i*m, (i+1)*m).
-    overlap = np.minimum((j + 1) * n, (i + 1) * m) - np.maximum(j * n, i * m)
-    in_order = c * np.maximum(overlap, 0) / n
-    return (
-        source.ids[source.first[source_units][pair] + i],
-        target.ids[target.first[target_units][pair] + j],
-        c / n,
-        in_order,
-    )
+    (keys, values), (pair, done), filled = rows, start, 0
+    while pair < len(pairs[2]):
+        i0, j0, c = source[1][pairs[0][pair]], target[1][pairs[1][pair]], pairs[2][pair]
+        n, m = source[1][pairs[0][pair] + 1] - i0, target[1][pairs[1][pair] + 1] - j0
+        for within in range(done, m * n):
+            if filled == len(keys):
+                return pair, within, filled
+            j, i = within // n, within % n
+            # In units of 1/m of a source token: target token j covers [j*n, (j+1)*n), source token i [i*m, (i+1)*m).
+            overlap = min((j + 1) * n, (i + 1) * m) - max(j * n, i * m)
+            keys[filled] = np.int64(target[0][j0 + j]) * source_size + source[0][i0 + i]
+            values[filled, 0] = c / n
+            values[filled, 1] = c * max(overlap, 0) / n
+            filled += 1
+        pair, done = pair + 1, 0
+    return pair, 0, filled
 
 
 class TokenCounts:
-    """Counts of token pairs, added up over batches of word pairs."""
+    """Counts of token pairs, added up over blocks of word pairs.
 
-    def __init__(self, source: UnitTokens, target: UnitTokens) -> None:
+    Each count is the sum over the word pairs in the order in which they were added, however they were cut into blocks.
+    """
+
+    def __init__(
+        self, source: UnitTokens, target: UnitTokens, folder: Path | None = None, memory: int = MEMORY
+    ) -> None:
+        """No counts yet.
+
+        Args:
+            source: tokens of the source units.
+            target: tokens of the target units.
+            folder: where what exceeds `memory` is written; None: a temporary folder.
+            memory: bytes; where it does not do, it decides the last bits of the sums.
+        """
         self._source, self._target = source, target
-        self._sums = PairSums(seconds=int(source.ids.max(initial=-1)) + 1, columns=2)
+        self._source_size = int(source.ids.max(initial=0)) + 1
+        self._sums = KeySums(2, np.float64, folder, memory)
 
-    def add(self, source_units: Integers, target_units: Integers, counts: Float64) -> None:
-        """Add pairs of units with their counts: three arrays [R]."""
-        for part in self._parts(source_units, target_units):
-            source, target, all_to_all, in_order = expand(
-                source_units[part], target_units[part], counts[part], self._source, self._target
+    def add(self, source_units: Int32, target_units: Int32, counts: Float64) -> None:
+        """Add pairs of units, each [R], with their counts.
+
+        Raises:
+            ValueError: a unit has no tokens listed, because it is no unit of these tables.
+        """
+        for side, units, tokens in (("source", source_units, self._source), ("target", target_units, self._target)):
+            known = len(tokens.first) - 1
+            if len(units) and not 0 <= units.min() <= units.max() < known:
+                raise ValueError(f"a {side} unit outside the {known} known ones: {units.min()} to {units.max()}")
+        keys, values = np.empty(EXPANDED_ROWS, dtype=np.int64), np.empty((EXPANDED_ROWS, 2))
+        pair = within = 0
+        while pair < len(counts):
+            pair, within, filled = _expand(
+                (source_units, target_units, counts),
+                (self._source.ids, self._source.first),
+                (self._target.ids, self._target.first),
+                (pair, within),
+                self._source_size,
+                (keys, values),
             )
-            self._sums.add(target, source, np.stack([all_to_all, in_order], axis=1))
+            self._sums.add(keys[:filled], values[:filled])
 
-    def _parts(self, source_units: Integers, target_units: Integers) -> Iterator[slice]:
-        """Consecutive parts with at most `EXPANDED_ROWS` token pairs, or a single pair of units."""
-        sizes = np.diff(self._source.first)[source_units] * np.diff(self._target.first)[target_units]
-        ends = np.cumsum(sizes)
-        start = 0
-        while start < len(sizes):
-            before = ends[start] - sizes[start]
-            end = max(start + 1, int(np.searchsorted(ends, before + EXPANDED_ROWS, side="right")))
-            yield slice(start, end)
-            start = end
-
-    def result(self) -> tuple[Int64, Int64, Float64, Float64]:
-        """(target ids, source ids, all-to-all, in order), ordered by target, then source."""
-        target, source, sums = self._sums.result()
-        return target, source, sums[:, 0], sums[:, 1]
+    def result(self) -> Iterator[tuple[Int32, Int32, Float64]]:
+        """Blocks ordered by target, then source: int32 [R] target ids, int32 [R] source ids, float64 [R, 2] counts
+        all-to-all and in order. Nothing may be added afterwards.
+        """
+        for keys, sums in self._sums.result():
+            target, source = np.divmod(keys, self._source_size)
+            yield target.astype(np.int32), source.astype(np.int32), sums

@@ -5,7 +5,7 @@ from tasks.contract import Stage, StageContext, StageResult
 
 
 def run(context: StageContext) -> StageResult:
-    """Write source_units, target_units, word_pairs, iterations and links (all .parquet).
+    """Write source_units, target_units, links, word_pairs, corpora, iterations and the diagnostics (all .parquet).
 
     Raises:
         InputError: no pair can be aligned, no tokenizer can be loaded, or the aligner cannot do what is asked.
@@ -15,4 +15,6 @@ def run(context: StageContext) -> StageResult:
     return align_bitext(context)
 
 
-STAGE = Stage(name="alignment", version=1, config=AlignmentConfig, run=run, isolated=True)
+# Tokenizers need no torch, which takes transformers seconds to load.
+WITHOUT_TORCH = {"USE_TORCH": "0", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
+STAGE = Stage(name="alignment", version=2, config=AlignmentConfig, run=run, isolated=True, environment=WITHOUT_TORCH)

@@ -83,7 +83,7 @@ def _fill_slots(ids: Int32, first: Int64, count: int, slots: Int32) -> None:
         slots[slot] = number
 
 
-def _grown(array: npt.NDArray[Number], size: int) -> npt.NDArray[Number]:
+def grown(array: npt.NDArray[Number], size: int) -> npt.NDArray[Number]:
     """`array`, or a copy of it with twice the room or more where it is shorter than `size`."""
     if len(array) >= size:
         return array
@@ -113,8 +113,8 @@ class UnitTable:
             text: concatenation of the batch's sentences (a unit keeps the text of its first occurrence).
         """
         found = len(batch.first) - 1
-        self._ids = _grown(self._ids, int(self._first[self._count]) + len(batch.token_ids))
-        self._first = _grown(self._first, self._count + found + 1)
+        self._ids = grown(self._ids, int(self._first[self._count]) + len(batch.token_ids))
+        self._first = grown(self._first, self._count + found + 1)
         if 2 * (self._count + found) > len(self._slots):
             size = 2 ** int(np.ceil(np.log2(4 * (self._count + found))))
             self._slots = np.full(size, -1, dtype=np.int32)
@@ -124,8 +124,8 @@ class UnitTable:
         self._count = _intern(
             (batch.token_ids, batch.first), self._slots, (self._ids, self._first), self._count, numbers
         )
-        new, position = np.unique(numbers, return_index=True)
-        position = position[new >= before]
+        candidates = np.flatnonzero(numbers >= before)
+        position = candidates[np.unique(numbers[candidates], return_index=True)[1]]
         starts, ends = batch.starts[position].tolist(), batch.ends[position].tolist()
         self._texts.append(pa.array([text[a:b] for a, b in zip(starts, ends, strict=True)], type=pa.string()))
         return numbers

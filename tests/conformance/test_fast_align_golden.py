@@ -8,14 +8,18 @@ import pytest
 import zstandard
 
 from tasks.alignment.aer import alignment_error_rate
-from tasks.alignment.cells import Bitext, Cells, build_cells
-from tasks.alignment.fast_align_model import Direction, ModelSettings, train
-from tasks.alignment.links import Links, parse_pharaoh, sort_links
+from tasks.alignment.bitext import Bitext
+from tasks.alignment.engine.em import train
+from tasks.alignment.engine.expected import Counted
+from tasks.alignment.engine.settings import ModelSettings
+from tasks.alignment.engine.shards import Resources
+from tasks.alignment.links import Links, links_of_best, parse_pharaoh, sort_links
 from tasks.alignment.symmetrization import symmetrize
 
 pytestmark = pytest.mark.shared_data
 
 AER = {"forward": 18.77, "reverse": 18.54, "grow-diag-final-and": 18.35, "intersection": 13.00, "union": 22.40}
+DIRECTIONS = {"fwd": "forward", "rev": "reverse"}
 JOINED = {"grow-diag-final-and": "grow-diag-final-and", "intersection": "intersect", "union": "union"}
 
 
@@ -38,7 +42,7 @@ def numbers(lines: list[str]) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
 class Corpus:
     """One of the two golden pairs, with both directions trained."""
 
-    def __init__(self, data: Path, golden: Path, pair: str) -> None:
+    def __init__(self, data: Path, golden: Path, pair: str, work: Path) -> None:
         gold = data / "alignments_gold" / "en-fr" / "wpt03-hansards-test.tsv.zst"
         if pair == "en-sw":
             lines = rows(data / "parallel" / "en-sw" / "lafand-train.NC.tsv.zst")
@@ -50,9 +54,11 @@ class Corpus:
         self.bitext = Bitext(
             source, source_offsets, target, target_offsets, len(self.source_words), len(self.target_words)
         )
-        self.cells: Cells = build_cells(self.bitext)
-        self.directions: dict[str, Direction] = {
-            name: train(self.bitext, self.cells, ModelSettings(), name == "rev") for name in ("fwd", "rev")
+        self.work = work
+        self.trained = train(self.bitext, ModelSettings(), Resources(work))
+        self.found = {
+            "fwd": links_of_best(self.trained.best["forward"], target_offsets, False),
+            "rev": links_of_best(self.trained.best["reverse"], source_offsets, True),
         }
 
     def links(self, name: str) -> Links:
@@ -68,8 +74,10 @@ def golden(shared_data: Path) -> Path:
 
 
 @pytest.fixture(scope="module", params=["en-sw", "en-fr"])
-def corpus(request: pytest.FixtureRequest, shared_data: Path, golden: Path) -> Corpus:
-    return Corpus(shared_data, golden, request.param)
+def corpus(
+    request: pytest.FixtureRequest, shared_data: Path, golden: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Corpus:
+    return Corpus(shared_data, golden, request.param, tmp_path_factory.mktemp(request.param))
 
 
 def same_share(found: Links, expected: Links) -> float:
@@ -89,7 +97,7 @@ def test_figures_of_every_pass(corpus: Corpus, name: str) -> None:
     def printed(label: str) -> list[float]:
         return [float(value) for value in re.findall(rf"^\s*{label}: (\S+)$", log, re.MULTILINE)]
 
-    iterations = corpus.directions[name].iterations
+    iterations = corpus.trained.iterations[DIRECTIONS[name]]
     assert [i.log_likelihood for i in iterations] == pytest.approx(printed("log_e likelihood"), rel=1e-4)
     assert [i.perplexity for i in iterations] == pytest.approx(printed("perplexity"), rel=1e-4)
     assert [i.tension for i in iterations] == pytest.approx([4.0, 4.0, *printed("final tension")], rel=1e-4)
@@ -98,8 +106,8 @@ def test_figures_of_every_pass(corpus: Corpus, name: str) -> None:
 
 
 def test_links(corpus: Corpus) -> None:
-    for name, direction in corpus.directions.items():
-        assert same_share(sort_links(direction.links()), corpus.links(name)) > 0.999
+    for name, links in corpus.found.items():
+        assert same_share(sort_links(links), corpus.links(name)) > 0.999
 
 
 def test_symmetrisation_of_the_golden_links_is_identical(corpus: Corpus) -> None:
@@ -116,7 +124,7 @@ def test_alignment_error_rate(corpus: Corpus) -> None:
         pytest.skip("gold alignments are of en-fr")
     lines = rows(corpus.gold)
     sure, possible = (parse_pharaoh("".join(line[k] + "\n" for line in lines).encode()) for k in (2, 3))
-    forward, reverse = (corpus.directions[name].links() for name in ("fwd", "rev"))
+    forward, reverse = corpus.found["fwd"], corpus.found["rev"]
     for method, expected in AER.items():
         found = symmetrize(forward, reverse, method).part(0, len(lines))
         assert 100 * alignment_error_rate(found, sure, possible) == pytest.approx(expected, abs=0.05)
@@ -127,9 +135,12 @@ def test_expected_counts_of_model_1(corpus: Corpus) -> None:
     if corpus.pair != "en-sw":
         pytest.skip("the table is of en-sw")
     settings = ModelSettings(diagonal=False, iterations=6, alpha=0.0)
-    direction = train(corpus.bitext, corpus.cells, settings)
-    keys = corpus.cells.source.astype(np.int64) * corpus.bitext.target_words + corpus.cells.target
-    order = np.argsort(keys)
+    counted = Counted(corpus.bitext, np.zeros(len(corpus.bitext), dtype=np.int32), 1)
+    trained = train(corpus.bitext, settings, Resources(corpus.work / "model1"), ("forward",), counted)
+    blocks = list(trained.expected())
+    keys = np.concatenate([b.source.astype(np.int64) * corpus.bitext.target_words + b.target for b in blocks])
+    counts = np.concatenate([block.count for block in blocks])
+    assert (np.diff(keys) > 0).all()
     lines = [
         line.split("\t") for line in read(corpus.golden / "en-sw.model1-expected-counts.tsv.zst").decode().split("\n")
     ]
@@ -138,6 +149,6 @@ def test_expected_counts_of_model_1(corpus: Corpus) -> None:
     null = [(target, count) for source, target, count in table if source == "<eps>"]
     pairs = [(corpus.source_words[source], target, count) for source, target, count in table if source != "<eps>"]
     wanted = np.array([source * corpus.bitext.target_words + target for source, target, _ in pairs])
-    found = direction.counts[order[np.searchsorted(keys[order], wanted)]]
+    found = counts[np.searchsorted(keys, wanted)]
     assert found == pytest.approx(np.array([count for *_, count in pairs]), rel=1e-3)
-    assert direction.null_counts[[t for t, _ in null]] == pytest.approx(np.array([c for _, c in null]), rel=1e-3)
+    assert trained.null_counts[0][[t for t, _ in null]] == pytest.approx(np.array([c for _, c in null]), rel=1e-3)

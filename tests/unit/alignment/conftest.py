@@ -1,5 +1,6 @@
 """Small tokenizers of each kind, built in memory, and bitexts of numbers."""
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,7 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from tasks.alignment.cells import Bitext
+from configs.schema import AlignmentConfig
+from tasks.alignment.aligner import Aligned, DirectionName, Job, Report, no_report, offsets_of
+from tasks.alignment.bitext import Bitext
+from tasks.alignment.encoded_bitext import lowercased
+from tasks.alignment.links import format_pharaoh, links_of_best, sort_links
 
 TEXTS = [
     "The old house stands near the river, and nobody's well-kept garden is as green.",
@@ -114,20 +119,83 @@ def small_bitext() -> Bitext:
 
 
 @pytest.fixture
+def make_job(tmp_path: Path) -> Callable[..., Job]:
+    """Maker of jobs from sentence pairs whose words are separated by blanks; every distinct text is a unit."""
+
+    def make(
+        pairs: Sequence[tuple[str, str]],
+        directions: tuple[DirectionName, ...] = ("forward", "reverse"),
+        files: dict[str, Path] | None = None,
+        report: Report = no_report,
+        **values: object,
+    ) -> Job:
+        vocabularies: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        numbers = [
+            tuple(
+                [v.setdefault(word, len(v)) for word in text.split(" ")]
+                for v, text in zip(vocabularies, pair, strict=True)
+            )
+            for pair in pairs
+        ]
+        units = make_bitext(numbers)
+        texts = tuple(pa.array(list(vocabulary), pa.string()) for vocabulary in vocabularies)
+        config = AlignmentConfig(**values)
+        words = lowercased(units, *texts, tmp_path) if config.lowercase else units
+        corpus = np.zeros(len(pairs), dtype=np.int32)
+        return Job(words, units, texts, corpus, directions, config, tmp_path, files or {}, report)
+
+    return make
+
+
+@pytest.fixture
+def links_of() -> Callable[..., list[str]]:
+    """The links of a direction, Pharaoh, source first."""
+
+    def links(job: Job, aligned: Aligned, direction: DirectionName) -> list[str]:
+        best = np.asarray(aligned.best[direction], dtype=np.int32)
+        found = links_of_best(best, offsets_of(job.words, direction), direction == "reverse")
+        return format_pharaoh(sort_links(found)).to_pylist()
+
+    return links
+
+
+def _alive(number: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        return "Z" not in Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.fixture
+def ended() -> Callable[[Path], bool]:
+    """Whether the processes whose numbers a file holds end within 5 seconds."""
+
+    def wait(path: Path) -> bool:
+        numbers = [int(number) for number in path.read_text().split()]
+        end = time.monotonic() + 5
+        while any(map(_alive, numbers)) and time.monotonic() < end:
+            time.sleep(0.02)
+        return bool(numbers) and not any(map(_alive, numbers))
+
+    return wait
+
+
+@pytest.fixture
 def write_bitext(tmp_path: Path) -> Callable[[Sequence[tuple[str, str]]], Path]:
     """Writer of a bitext artifact; returns its folder."""
 
-    def write(pairs: Sequence[tuple[str, str]]) -> Path:
+    def write(pairs: Sequence[tuple[str, str]], corpora: Sequence[str] | None = ("c",)) -> Path:
         folder = tmp_path / "bitext"
         folder.mkdir(exist_ok=True)
-        table = pa.table(
-            {
-                "source": pa.array([pair[0] for pair in pairs], pa.string()),
-                "target": pa.array([pair[1] for pair in pairs], pa.string()),
-                "corpus": pa.array(["c"] * len(pairs), pa.string()),
-            }
-        )
-        pq.write_table(table, folder / "train.parquet")
+        columns = {
+            "source": pa.array([pair[0] for pair in pairs], pa.string()),
+            "target": pa.array([pair[1] for pair in pairs], pa.string()),
+        }
+        if corpora is not None:
+            names = list(corpora) * (len(pairs) if len(corpora) == 1 else 1)
+            columns["corpus"] = pa.array(names, pa.string())
+        pq.write_table(pa.table(columns), folder / "train.parquet")
         return folder
 
     return write

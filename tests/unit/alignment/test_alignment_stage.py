@@ -1,4 +1,5 @@
 import hashlib
+import json
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from configs.schema import AlignmentConfig
+from tasks.alignment.backends import eflomal
 from tasks.contract import InputError, StageContext, StageResult, load_stage
 
 WORDS = {
@@ -35,17 +37,24 @@ def run_stage(tokenizer_folders: dict[str, Path], tmp_path: Path, write_bitext: 
     number = iter(range(100))
 
     def run(
-        pairs: Sequence[tuple[str, str]], source: str = "byte-level", target: str = "sentencepiece", **values: object
+        pairs: Sequence[tuple[str, str]],
+        source: str = "byte-level",
+        target: str = "sentencepiece",
+        corpora: Sequence[str] | None = ("c",),
+        folder: Path | None = None,
+        **values: object,
     ):
-        folder = tmp_path / str(next(number))
-        (folder / "out").mkdir(parents=True)
-        (folder / "work").mkdir()
+        folder = folder or tmp_path / str(next(number))
+        (folder / "out").mkdir(parents=True, exist_ok=True)
+        (folder / "work").mkdir(exist_ok=True)
         inputs = {
-            "bitext": write_bitext(pairs),
+            "bitext": write_bitext(pairs, corpora),
             "source_tokenizer": tokenizer_folders[source],
             "tokenizer": tokenizer_folders[target],
         }
-        context = StageContext(AlignmentConfig(**values), inputs, folder / "out", folder / "work")
+        config = {name: value for name, value in values.items() if name != "files"}
+        given = values.get("files", {})
+        context = StageContext(AlignmentConfig(**config), inputs, folder / "out", folder / "work", given)
         return load_stage("alignment").run(context), folder / "out"
 
     return run
@@ -69,7 +78,7 @@ def test_translations_are_the_most_frequent_pairs(run_stage: Run, source: str, c
         best = max((count, t) for (s, t), count in pairs.items() if s == word)
         assert best[1] == translation
     assert result.summary["pairs"] == result.summary["pairs_read"] == len(PAIRS)
-    assert {row["step"] for row in result.measurements} >= {"units", "cells", "forward", "reverse", "counts"}
+    assert [row["step"] for row in result.measurements] == ["units", "alignment", "links", "files", "diagnostics"]
 
 
 def test_schemas_and_order(run_stage: Run) -> None:
@@ -79,12 +88,17 @@ def test_schemas_and_order(run_stage: Run) -> None:
     expected = {
         "source_units": unit,
         "target_units": unit,
-        "word_pairs": {"source_unit": pa.int32(), "target_unit": pa.int32(), "count": pa.float64()},
+        "word_pairs": {"source_unit": pa.int32(), "target_unit": pa.int32(), "corpus": pa.int32()}
+        | {"count": pa.float64(), "reverse_count": pa.float64()},
+        "corpora": {"corpus": pa.int32(), "name": pa.string(), "pairs": pa.int64()},
         "links": {"pair": pa.int64(), "links": pa.string()},
         "iterations": {"direction": pa.string(), "iteration": pa.int32()}
         | dict.fromkeys(["log_likelihood", "perplexity", "tension", "p_null"], pa.float64()),
     }
-    assert {name: dict(zip(schema.names, schema.types, strict=True)) for name, schema in schemas.items()} == expected
+    found = {name: dict(zip(schema.names, schema.types, strict=True)) for name, schema in schemas.items()}
+    assert {name: found[name] for name in expected} == expected
+    assert set(found) == {*expected, "top_pairs", "source_words", "target_words"}
+    assert read(out, "corpora") == [{"corpus": 0, "name": "c", "pairs": len(PAIRS)}]
     rows = [(row["source_unit"], row["target_unit"]) for row in read(out, "word_pairs")]
     assert rows == sorted(rows)
     assert all(row["count"] >= 0.01 for row in read(out, "word_pairs"))
@@ -145,9 +159,10 @@ def test_degenerate_corpora(run_stage: Run, pairs: list[tuple[str, str]], model:
 @pytest.mark.parametrize(
     ("symmetrization", "counts", "directions"),
     [
-        ("forward", "expected", ["forward"]),
+        ("forward", "expected", ["forward", "reverse"]),
         ("reverse", "links", ["reverse"]),
         ("reverse", "expected", ["forward", "reverse"]),
+        ("forward", "links", ["forward"]),
         ("union", "links", ["forward", "reverse"]),
     ],
 )
@@ -164,39 +179,145 @@ def test_a_folder_without_tokenizer_is_an_error(
     empty = tmp_path / "nothing"
     empty.mkdir()
     monkeypatch.setitem(tokenizer_folders, "none", empty)
-    with pytest.raises(InputError, match=r"no tokenizer can be loaded from .*nothing"):
+    with pytest.raises(InputError, match=r"source tokenizer: .*nothing has no tokenizer"):
         run_stage(PAIRS, source="none")
 
 
-def test_the_program_and_the_built_in_aligner_write_the_same_files(
-    run_stage: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A fake program answers with the built-in aligner's links, so the rest of the stage can be compared."""
+@pytest.mark.parametrize("directions", ["forward", "reverse", "grow-diag-final-and"])
+def test_a_program_with_the_same_links_gives_the_same_files(run_stage: Run, tmp_path: Path, directions: str) -> None:
+    """A fake program repeats the built-in aligner's links, so the rest of the stage can be compared."""
+    pairs = PAIRS[:-5]
+    answers = {
+        name: [row["links"] for row in read(run_stage(pairs, symmetrization=name)[1], "links")]
+        for name in ("forward", "reverse")
+    }
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
     program = tmp_path / "fake_align"
     program.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(Path(__file__).resolve().parents[3])!r})\n"
-        "import numpy as np\n"
-        "from tasks.alignment.cells import Bitext, build_cells\n"
-        "from tasks.alignment.fast_align_model import ModelSettings, train\n"
-        "from tasks.alignment.links import format_pharaoh\n"
-        "lines = open(sys.argv[sys.argv.index('-i') + 1]).read().split('\\n')[:-1]\n"
-        "texts = zip(*(line.split(' ||| ') for line in lines))\n"
-        "sides = [[[int(word) for word in part.split()] for part in side] for side in texts]\n"
-        "flat = [np.array(sum(side, []), dtype=np.int32) for side in sides]\n"
-        "offsets = [np.cumsum([0, *map(len, side)]) for side in sides]\n"
-        "bitext = Bitext(flat[0], offsets[0], flat[1], offsets[1], flat[0].max() + 1, flat[1].max() + 1)\n"
-        "links = train(bitext, build_cells(bitext), ModelSettings(), '-r' in sys.argv).links()\n"
-        "print(*format_pharaoh(links).to_pylist(), sep='\\n')\n"
+        f"#!{sys.executable}\nimport json, sys\nanswers = json.load(open({str(tmp_path / 'answers.json')!r}))\n"
+        "print(*answers['reverse' if '-r' in sys.argv else 'forward'], sep='\\n')\n"
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("LANGADAPT_FAST_ALIGN", str(program))
-    _, built_in = run_stage(PAIRS, counts="links", aligner="builtin")
-    result, out = run_stage(PAIRS, counts="links", aligner="auto")
+    files = {"fast_align": program}
+    _, built_in = run_stage(pairs, symmetrization=directions)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LANGADAPT_FAST_ALIGN", str(program))
+        result, out = run_stage(pairs, symmetrization=directions, aligner="fast_align", files=files)
+        with pytest.raises(InputError, match="gives links only"):
+            run_stage(PAIRS, aligner="fast_align", counts="expected")
     assert result.summary["aligner"] == "fast_align"
-    for name in ("source_units", "target_units", "word_pairs", "links"):
+    for name in ("source_units", "target_units", "word_pairs", "links", "corpora", "source_words", "top_pairs"):
         assert read(out, name) == read(built_in, name)
-    with pytest.raises(InputError, match="gives links only"):
-        run_stage(PAIRS, aligner="fast_align", counts="expected")
+
+
+def test_a_word_list_as_aligner(run_stage: Run, tmp_path: Path) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in WORDS.items()))
+    _, out = run_stage(PAIRS, aligner="dictionary", dictionary="words.tsv", files={"dictionary": path})
+    assert read(out, "links")[0]["links"] == "0-0 1-1 2-2"
+    assert read(out, "iterations") == []
+
+
+def test_counts_are_kept_by_corpus(run_stage: Run) -> None:
+    corpora = ["news" if k % 3 else "bible" for k in range(len(PAIRS))]
+    _, out = run_stage(PAIRS, corpora=corpora)
+    assert read(out, "corpora") == [
+        {"corpus": 0, "name": "bible", "pairs": len(PAIRS) // 3},
+        {"corpus": 1, "name": "news", "pairs": len(PAIRS) - len(PAIRS) // 3},
+    ]
+    whole = {(row["source_unit"], row["target_unit"]): row["count"] for row in read(run_stage(PAIRS)[1], "word_pairs")}
+    sums: dict[tuple[int, int], float] = {}
+    rows = read(out, "word_pairs")
+    for row in rows:
+        key = row["source_unit"], row["target_unit"]
+        sums[key] = sums.get(key, 0) + row["count"]
+    assert sums == whole
+    assert [(r["corpus"], r["source_unit"], r["target_unit"]) for r in rows] == sorted(
+        (r["corpus"], r["source_unit"], r["target_unit"]) for r in rows
+    )
+    _, expected = run_stage(PAIRS, corpora=corpora, counts="expected")
+    assert {row["corpus"] for row in read(expected, "word_pairs")} == {0, 1}
+
+
+def test_a_bitext_that_names_no_corpus_is_one(run_stage: Run) -> None:
+    _, out = run_stage(PAIRS, corpora=None)
+    assert [row["name"] for row in read(out, "corpora")] == ["bitext"]
+
+
+def test_blocks_of_pairs_change_nothing(run_stage: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, whole = run_stage(PAIRS, lowercase=True)
+    monkeypatch.setattr("tasks.alignment.align_bitext.BLOCK_PAIRS", 7)
+    monkeypatch.setattr("tasks.alignment.encoded_bitext.BLOCK_TOKENS", 5)
+    monkeypatch.setattr("tasks.alignment.encoded_bitext.BATCH_ROWS", 11)
+    _, parts = run_stage(PAIRS, lowercase=True)
+    for path in whole.iterdir():
+        assert path.read_bytes() == (parts / path.name).read_bytes(), path.name
+
+
+def test_what_was_tokenised_before_a_kill_is_used_again(
+    run_stage: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, before = run_stage(PAIRS)
+    work = before.parent / "work"
+    files = {path: path.stat().st_mtime_ns for path in (work / "units").iterdir()}
+    assert files
+    for path in before.iterdir():
+        path.unlink()
+
+    def fail(*arguments: object) -> None:
+        raise AssertionError("tokenised again")
+
+    monkeypatch.setattr("tasks.alignment.encoded_bitext.UnitEncoder", fail)
+    result, again = run_stage(PAIRS, folder=before.parent)
+    assert {path: path.stat().st_mtime_ns for path in (work / "units").iterdir()} == files
+    assert result.summary["pairs"] == len(PAIRS)
+    monkeypatch.undo()
+    (work / "units" / "encoded.json").unlink()  # a kill before the end leaves everything but this
+    (work / "units" / "source.bin").write_bytes(b"cut")
+    result, again = run_stage(PAIRS, folder=before.parent)
+    _, fresh = run_stage(PAIRS)
+    for path in fresh.iterdir():
+        assert path.read_bytes() == (again / path.name).read_bytes(), path.name
+
+
+ODD = [
+    ("the cat\tsees ||| the\x07 house", "la kato\tvidas ||| la domo \u2028\x00"),
+    ("cat " * 4999 + "cat", "kato " * 4999 + "kato"),
+    ("|||", "|||"),
+    ("", "la"),
+    ("\ufeff\u200b", "x"),
+]
+
+
+@pytest.mark.parametrize(
+    ("aligner", "values"),
+    [
+        ("builtin", {"max_words": 10_000, "counts": "expected"}),
+        ("builtin", {"max_words": 10_000, "model": "model1"}),
+        ("dictionary", {"max_words": 10_000}),
+        pytest.param("eflomal", {"max_words": 10_000}, marks=pytest.mark.eflomal),
+    ],
+)
+def test_odd_text(run_stage: Run, tmp_path: Path, aligner: str, values: dict) -> None:
+    if aligner == "eflomal" and eflomal.find_binary() is None:
+        pytest.skip("eflomal is not installed: pip install 'langadapt[eflomal]'")
+    files = {}
+    if aligner == "dictionary":
+        files = {"dictionary": tmp_path / "words.tsv"}
+        files["dictionary"].write_text("cat\tkato\n")
+        values = {**values, "dictionary": "words.tsv"}
+    result, out = run_stage([*ODD, *PAIRS], aligner=aligner, files=files, **values)
+    assert (result.summary["pairs_empty"], result.summary["pairs_too_long"]) == (2, 0)
+    assert [row["pair"] for row in read(out, "links")][:4] == [0, 1, 2, 5]
+    for row in read(out, "word_pairs"):
+        assert row["count"] == row["count"]
+        assert row["reverse_count"] == row["reverse_count"]
+
+
+def test_a_hundred_thousand_copies_of_one_pair(run_stage: Run) -> None:
+    result, out = run_stage([("the cat", "la kato")] * 100_000)
+    assert result.summary["pairs"] == 100_000
+    assert all(row["count"] in (100_000, 0) for row in read(out, "word_pairs"))
 
 
 def test_progress_reaches_its_total(tokenizer_folders: dict[str, Path], write_bitext: Callable, tmp_path: Path) -> None:
@@ -212,5 +333,8 @@ def test_progress_reaches_its_total(tokenizer_folders: dict[str, Path], write_bi
     load_stage("alignment").run(
         StageContext(AlignmentConfig(), inputs, tmp_path / "out", tmp_path / "work", progress=progress)
     )
-    assert calls[-1] == (10, 10, "iterations")
+    iterations = [(done, total) for done, total, unit in calls if unit == "iterations"]
+    assert iterations[-1][0] == iterations[-1][1]
+    assert [done for done, _ in iterations] == sorted(done for done, _ in iterations)
+    assert calls[-1] == (len(PAIRS), len(PAIRS), "pairs")
     assert (len(PAIRS), len(PAIRS), "pairs") in calls

@@ -78,17 +78,51 @@ def test_the_language_code_is_in_no_key(tmp_path):
             assert "eo" not in key_fields(node.config).values()
 
 
-def test_the_chosen_aligner_is_in_the_key_and_its_program_too(tmp_path, monkeypatch):
+def alignment(tmp_path, *overrides):
+    return {node.id: node for node in graph(tmp_path, overrides=overrides)}["alignment"]
+
+
+def test_the_aligners_program_is_an_input(tmp_path, monkeypatch):
     monkeypatch.delenv("LANGADAPT_FAST_ALIGN", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    built_in = {node.id: node for node in graph(tmp_path)}["alignment"]
-    assert (built_in.config.aligner, dict(built_in.files)) == ("builtin", {})
     program = tmp_path / "fast_align"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    upstream = {node.id: node for node in graph(tmp_path)}["alignment"]
-    assert upstream.config.aligner == "fast_align"
-    assert set(upstream.files) == {"fast_align"}
+    assert dict(alignment(tmp_path).files) == {}  # what is on PATH is not taken unasked
+    upstream = alignment(tmp_path, "alignment.aligner=fast_align").files
+    assert set(upstream) == {"fast_align"}
+    assert upstream["fast_align"].locate() == program
+    program.write_text("#!/bin/sh\n# newer\n")
+    assert (
+        alignment(tmp_path, "alignment.aligner=fast_align").files["fast_align"].digest != upstream["fast_align"].digest
+    )
+    program.unlink()
+    with pytest.raises(InputError, match="'fast_align', but its program is not there"):
+        alignment(tmp_path, "alignment.aligner=fast_align")
+
+
+def test_a_word_list_is_an_input_by_its_content(tmp_path):
+    overrides = ("alignment.aligner=dictionary", "alignment.dictionary=words.tsv")
+    with pytest.raises(InputError, match=r"alignment\.dictionary: there is no file .*words\.tsv(?s:.*)--data-root"):
+        alignment(tmp_path, *overrides)
+    (tmp_path / "words.tsv").write_text("house\tdomo\n")
+    node = alignment(tmp_path, *overrides)
+    assert set(node.files) == {"dictionary"}
+    assert "words.tsv" not in key_fields(node.config).values()
+    (tmp_path / "other.tsv").write_text("house\tdomo\n")
+    other = alignment(tmp_path, overrides[0], "alignment.dictionary=other.tsv")
+    assert other.files["dictionary"].digest == node.files["dictionary"].digest
+
+
+@pytest.mark.parametrize("path", ["../words.tsv", "/etc/hostname", "a/../../words.tsv"])
+def test_no_path_leaves_the_data_root(tmp_path, path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "words.tsv").write_text("house\tdomo\n")
+    run = compose(
+        "eo", "tiny-english", "trans-tokenization", ["alignment.aligner=dictionary", f"alignment.dictionary={path}"]
+    )
+    with pytest.raises(InputError, match=r"alignment\.dictionary: .* leads out of the data root"):
+        build_graph(run, tmp_path / "data", tmp_path / "index")
 
 
 def test_missing_data_is_found_before_anything_runs(tmp_path):

@@ -1,0 +1,1 @@
+"""The aligners, one file each; `registry` names them."""

@@ -1,0 +1,72 @@
+"""Links written as Pharaoh text ("0-0 1-2", counted from 0) by a compiled kernel."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.alignment.compiled import compiled
+from tasks.alignment.links import Int32, Int64, Links
+
+UInt8 = npt.NDArray[np.uint8]
+_MOST_DIGITS = 10
+
+
+@compiled
+def _digits(value: int) -> int:
+    count = 1
+    while value >= 10:
+        value //= 10
+        count += 1
+    return count
+
+
+@compiled
+def _put(value: int, text: UInt8, position: int) -> int:
+    """Write a number; returns the byte after it."""
+    end = position + _digits(value)
+    place = end - 1
+    while place >= position:
+        text[place] = 48 + value % 10
+        value //= 10
+        place -= 1
+    return end
+
+
+@compiled
+def _write_links(offsets: Int64, source: Int32, target: Int32, text: UInt8, ends: Int32) -> int:
+    """Fill `text`, and the end of every pair's text in it; returns the bytes written."""
+    position = 0
+    for pair in range(len(offsets) - 1):
+        for k in range(offsets[pair], offsets[pair + 1]):
+            if k > offsets[pair]:
+                text[position] = 32
+                position += 1
+            position = _put(source[k], text, position)
+            text[position] = 45
+            position = _put(target[k], text, position + 1)
+        ends[pair] = position
+    return position
+
+
+def pharaoh_texts(links: Links) -> pa.StringArray:
+    """One string per pair, links in their order, separated by one space; "" for a pair without links.
+
+    The same as `tasks.alignment.links.format_pharaoh`, several times faster.
+    """
+    digits = _MOST_DIGITS
+    if len(links.source):
+        digits = len(str(max(int(links.source.max()), int(links.target.max()))))
+    text = np.empty(len(links.source) * (2 * digits + 2), dtype=np.uint8)
+    ends = np.zeros(len(links) + 1, dtype=np.int32)
+    size = _write_links(links.offsets, links.source, links.target, text, ends[1:])
+    return pa.StringArray.from_buffers(len(links), pa.py_buffer(ends), pa.py_buffer(text[:size].copy()))
+
+
+def lines_of(texts: pa.StringArray) -> memoryview:
+    """The bytes of `texts` with a line feed after each."""
+    if not len(texts):
+        return memoryview(b"")
+    lines = pc.binary_join_element_wise(texts, "", "\n")
+    offsets = np.frombuffer(lines.buffers()[1], dtype=np.int32)[lines.offset : lines.offset + len(lines) + 1]
+    return memoryview(lines.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
