@@ -29,7 +29,7 @@ PIPE_WIDTH = 140  # columns where the output is no terminal
 
 def _console(stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
+    return Console(stderr=stderr, highlight=False, width=None if stream is not None and stream.isatty() else PIPE_WIDTH)
 
 
 app.command()(align)
