@@ -427,7 +427,7 @@ def test_no_size():
         (["--output", "x", "--counts", "x"], "--counts x is also --output"),
         (["--counts", "x", "--model", "x"], "--model x is also --counts"),
         (["--tension", "1e9"], "tension: Input should be less than or equal to 500"),
-        (["--tension", "1e-300"], "tension: Input should be greater than or equal to 1e-06"),
+        (["--tension", "1e-300"], "tension: Input should be greater than or equal to 0.000001"),
         (["--aligner", "dictionary", "--counts", "x", "--count-kind", "expected"], "dictionary gives links only"),
     ],
 )
