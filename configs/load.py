@@ -4,6 +4,7 @@ import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -12,11 +13,14 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from configs.schema import (
     CODE_PATTERN,
+    BuiltModel,
     LanguageConfig,
     LocalModel,
     ModelConfig,
     Recipe,
     RunConfig,
+    TokenizerConfig,
+    unused_settings,
     valid_code,
 )
 
@@ -29,6 +33,7 @@ RECIPE_SECTIONS = (
     "counts",
     "mapping",
     "initial_model",
+    "embeddings",
     "training",
     "evaluation",
 )
@@ -80,6 +85,12 @@ def _read_yaml(path: Path) -> tuple[Any, yaml.Node | None]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+    return _parsed(path, text)
+
+
+@lru_cache(maxsize=256)  # every combination of the files is composed by `langadapt validate`
+def _parsed(path: Path, text: str) -> tuple[Any, yaml.Node | None]:
+    """The content of a YAML file, not to be changed, and its nodes."""
     try:
         return yaml.load(text, Loader=_StrictLoader), yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -286,7 +297,7 @@ def compose(language: str, model: str, recipe: str, overrides: Sequence[str] = (
     """
     chosen, source, method = load_language(language), load_model(model), load_recipe(recipe)
     sections = {name: value for name, value in method.model_dump(mode="json").items() if name in RECIPE_SECTIONS}
-    defaults = {name: RunConfig.model_fields[name].default for name in ("fertility", "initial_model")}
+    defaults = {name: RunConfig.model_fields[name].default for name in ("fertility", "initial_model", "embeddings")}
     sections |= {name: value.model_dump(mode="json") for name, value in defaults.items()}
     for where, changes in (
         (f"model {source.name!r}", source.overrides),
@@ -296,7 +307,10 @@ def compose(language: str, model: str, recipe: str, overrides: Sequence[str] = (
         if unknown:
             raise ConfigError(f"{where}: overrides may change {', '.join(sorted(sections))}; not {', '.join(unknown)}")
         sections = merged(sections, changes)
-    tree = {
+    # A recipe names a whole group of languages and is run for any of them, whose own corpus is there already.
+    group = [code for code in sections["tokenizer"].get("group", ()) if code != chosen.code]
+    sections = merged(sections, {"tokenizer": {"group": group}})
+    tree: dict[str, Any] = {
         "language": chosen.code,
         "language_name": chosen.name,
         "source_language": chosen.source_language,
@@ -305,18 +319,63 @@ def compose(language: str, model: str, recipe: str, overrides: Sequence[str] = (
         "model": source.model_dump(mode="json"),
         "corpus": chosen.corpus.model_dump(mode="json"),
         "bitext": None if chosen.bitext is None else chosen.bitext.model_dump(mode="json"),
+        "helper": None if chosen.helper is None else chosen.helper.model_dump(mode="json"),
         **sections,
     }
+    _override(tree, [text for text in overrides if not _of_group(text)])
+    _drop_unread(tree["tokenizer"], sections["tokenizer"], overrides)
+    tree["group"] = _group_corpora(tree["tokenizer"], source)
+    _override(tree, [text for text in overrides if _of_group(text)])
+    try:
+        return RunConfig.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError(describe_errors(error, RunConfig, None, None)) from None
+
+
+def _override(tree: dict[str, Any], overrides: Sequence[str]) -> None:
     for text in overrides:
         parts, value = parse_override(text)
         if parts[0] in ("language", "language_name", "source_language", "recipe", "paper"):
             raise ConfigError(f"override {text!r}: choose {parts[0]!r} by its own argument")
         _set(tree, parts, value, text)
         _refuse_hidden(tree, parts, text)
-    try:
-        return RunConfig.model_validate(tree)
-    except ValidationError as error:
-        raise ConfigError(describe_errors(error, RunConfig, None, None)) from None
+
+
+def _of_group(text: str) -> bool:
+    """Whether an override changes a corpus of the tokenizer's group, which is known after all other overrides."""
+    return parse_override(text)[0][0] == "group"
+
+
+def _drop_unread(tokenizer: Any, written: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Give settings that the tokenizer's strategy does not read their defaults, but for those that an override names.
+
+    A language says how large a vocabulary fits its text, whatever the strategy; that is no fault where the strategy
+    trains none. (A recipe that sets what its own strategy does not read has been refused when it was loaded.)
+
+    Args:
+        tokenizer: the section, changed in place.
+        written: the section before the overrides.
+        overrides: 'key.subkey=value' texts; a key named there is left as it is, for the error that it gives.
+    """
+    if not isinstance(tokenizer, dict):
+        return
+    named = {parts[1] for parts, _ in map(parse_override, overrides) if parts[0] == "tokenizer" and len(parts) > 1}
+    for key in unused_settings(str(tokenizer.get("strategy")), str(tokenizer.get("algorithm"))) - named:
+        if key in written and tokenizer.get(key) == written[key]:
+            tokenizer[key] = TokenizerConfig.model_fields[key].default
+
+
+def _group_corpora(tokenizer: Any, model: Any) -> dict[str, Any]:
+    """The corpus of each language of the tokenizer's group: of the source model where it is its own, else a file's.
+
+    Raises:
+        ConfigError: there is no such language.
+    """
+    codes = tokenizer.get("group") if isinstance(tokenizer, dict) else None
+    own = {model.language: model.corpus} if isinstance(model, BuiltModel) else {}
+    if not isinstance(codes, list | tuple) or not all(isinstance(code, str) for code in codes):
+        return {}  # not what the schema wants; it will say so
+    return {code: (own.get(code) or load_language(code).corpus).model_dump(mode="json") for code in codes}
 
 
 def _refuse_hidden(tree: Mapping[str, Any], parts: tuple[str, ...], text: str) -> None:

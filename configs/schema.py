@@ -10,9 +10,9 @@ Fields marked with `NOT_IN_KEY` steer how a stage works (threads, memory, log in
 
 import re
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 NOT_IN_KEY: dict[str, Any] = {"not_in_key": True}
 CODE_PATTERN = r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$"
@@ -201,25 +201,82 @@ class BitextConfig(CorpusConfig):
 # ----------------------------------------------------------------------------------------------------------- tokenizer
 
 
-class TokenizerConfig(Config):
-    """A new SentencePiece BPE vocabulary with byte fallback."""
+Strategy = Literal["train", "expand", "existing"]
 
-    algorithm: Literal["bpe"] = Field(default="bpe", description="SentencePiece algorithm.")
+
+class TokenizerConfig(Config):
+    """The target vocabulary: trained on text, the source's with new tokens, or a helper model's.
+
+    A strategy refuses the settings that it does not read (`unused_settings`).
+    """
+
+    strategy: Strategy = Field(
+        default="train",
+        description="'train': a new vocabulary from the corpus; 'expand': the source vocabulary with the most frequent "
+        "new tokens of an auxiliary one; 'existing': the tokenizer of the `helper` model.",
+    )
+    algorithm: Literal["bpe", "unigram", "byte-bpe"] = Field(
+        default="bpe",
+        description="'train': SentencePiece BPE or unigram with byte fallback, or byte-level BPE. 'expand' follows the "
+        "source tokenizer.",
+    )
     vocab_size: int = Field(
-        default=32_000, ge=300, description="Tokens in the vocabulary, bytes and special tokens included."
+        default=32_000, ge=300, description="'train': tokens in the vocabulary, bytes and special tokens included."
     )
     character_coverage: float = Field(
         default=1.0,
         gt=0.9,
         le=1.0,
-        description="Share of the text's characters that get a token; the rest become bytes.",
+        description="'bpe' and 'unigram': share of the text's characters that get a token; the rest become bytes.",
     )
-    split_digits: bool = Field(default=True, description="Every digit is its own token.")
+    split_digits: bool = Field(default=True, description="'train': every digit is its own token.")
+    group: tuple[Annotated[str, Field(pattern=CODE_PATTERN)], ...] = Field(
+        default=(),
+        description="Codes of further languages whose corpora the vocabulary is trained on too; the corpora are in the "
+        "key, the codes by the names of the inputs.",
+        json_schema_extra=NOT_IN_KEY,
+    )
+    max_tokens_per_language: int | None = Field(
+        default=None,
+        gt=0,
+        description="Train on at most this many words of each language: white-space words, but each character of "
+        "a script written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar, Tibetan) counts as one.",
+    )
     max_sentences: int = Field(
-        default=1_000_000, gt=0, description="Train on at most this many sentences, sampled with the seed."
+        default=1_000_000, gt=0, description="Train on at most this many sentences a language, sampled with the seed."
+    )
+    new_tokens: int = Field(default=100, ge=1, description="'expand': tokens added to the source vocabulary.")
+    auxiliary_size: int = Field(
+        default=50_000, ge=300, description="'expand': tokens of the auxiliary vocabulary that new ones are taken from."
     )
     seed: int = Field(default=0, ge=0, description="Seed of the sample.")
     threads: int = Field(default=0, ge=0, description="Threads; 0 means all.", json_schema_extra=NOT_IN_KEY)
+
+    @model_validator(mode="after")
+    def _every_setting_is_read(self) -> "TokenizerConfig":
+        unused = unused_settings(self.strategy, self.algorithm)
+        faults = [name for name in sorted(unused) if getattr(self, name) != type(self).model_fields[name].default]
+        if faults:
+            kind = f"strategy {self.strategy!r}"
+            kind += f" with algorithm {self.algorithm!r}" if self.strategy == "train" else ""
+            said = ", ".join(f"{name} (set to {getattr(self, name)!r})" for name in faults)
+            raise ValueError(f"{kind} does not read {said}; take it out")
+        if len(set(self.group)) != len(self.group):
+            raise ValueError(f"group names a language twice: {list(self.group)}")
+        return self
+
+
+def unused_settings(strategy: str, algorithm: str) -> frozenset[str]:
+    """Names of the settings of `TokenizerConfig` that a strategy (for 'train', with its algorithm) does not read."""
+    training = {"algorithm", "vocab_size", "character_coverage", "split_digits"}
+    expansion = {"new_tokens", "auxiliary_size"}
+    sampling = {"group", "max_tokens_per_language", "max_sentences", "seed"}
+    unused = {
+        "train": expansion | ({"character_coverage"} if algorithm == "byte-bpe" else set()),
+        "expand": training,
+        "existing": training | expansion | sampling,
+    }
+    return frozenset(unused.get(strategy, set()))
 
 
 class FertilityConfig(Config):
@@ -307,12 +364,267 @@ class CountsConfig(Config):
 # ------------------------------------------------------------------------------------------------------------- mapping
 
 
+Method = Literal[
+    "trans-tokenization", "mean", "random", "avg", "merge", "align", "focus", "wechsel", "clp", "sava", "ofa", "vocadt",
+    "blend",
+]  # fmt: skip
+Need = Literal["counts", "corpus", "source_model", "helper", "alignment", "bitext"]
+# What each initialiser reads beside the two tokenizers; kept here so that a plan is made without loading any of them.
+METHOD_NEEDS: dict[str, tuple[Need, ...]] = {
+    "random": (),
+    "mean": (),
+    "avg": ("source_model",),
+    "merge": (),
+    "align": ("corpus",),
+    "clp": ("source_model", "helper"),
+    "sava": ("source_model", "helper"),
+    "trans-tokenization": ("counts",),
+    "focus": ("corpus",),
+    "wechsel": ("corpus", "bitext", "alignment"),
+    "vocadt": ("source_model",),
+    "blend": (),
+}
+
+
+class MethodConfig(Config):
+    """Base of the sections that hold the parameters of one initialiser."""
+
+    @classmethod
+    def holds_defaults(cls, value: Any) -> bool:
+        """Whether `value` is this section with every parameter at its default."""
+        try:
+            return cls.model_validate(value) == cls()
+        except ValidationError:
+            return False
+
+    def needs(self, usual: tuple[Need, ...]) -> tuple[Need, ...]:
+        """What the initialiser reads with these parameters; `usual` is its line of `METHOD_NEEDS`."""
+        return usual
+
+    def files(self) -> dict[str, str]:
+        """The local files that the initialiser reads: name -> path relative to the data root."""
+        return {}
+
+
+class AlignInitConfig(MethodConfig):
+    """Align (low-resource vocabulary expansion 2024, section 4.3)."""
+
+    max_sentences: int = Field(
+        default=30_000, gt=0, description="Training sentences read, spread evenly over the corpus."
+    )
+    unseen: Literal["merge", "mean"] = Field(
+        default="merge", description="The initialiser of new tokens that occur in none of them."
+    )
+
+
+class ClpConfig(MethodConfig):
+    """CLP-Transfer (Ostendorff and Rehm 2023)."""
+
+    negative: Literal["keep", "drop"] = Field(
+        default="keep",
+        description="Shared tokens with a negative cosine: kept with a negative weight, as published, or left out. Take "
+        "'drop' where the helper's cosines nearly cancel out, which makes the new rows too long.",
+    )
+
+
+class SavaConfig(MethodConfig):
+    """SAVA (Moroni et al. 2025, section 3.1 and appendix A)."""
+
+    learning_rate: float = Field(default=1e-3, gt=0, description="Adam's learning rate.")
+    steps: int = Field(default=1000, ge=1, description="Full-batch steps of Adam.")
+    anchors: int | None = Field(
+        default=None, gt=0, description="Fit on this many shared tokens, drawn with the seed; None: on all of them."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="Where it is fitted.", json_schema_extra=NOT_IN_KEY
+    )
+
+
+def _optional_relative_path(path: str | None) -> str | None:
+    return None if path is None else _relative_path(path)
+
+
+_InputPath = Annotated[str | None, AfterValidator(_optional_relative_path)]
+
+
+def _paths(**paths: str | None) -> dict[str, str]:
+    return {name: path for name, path in paths.items() if path is not None}
+
+
+class TransTokenizationConfig(MethodConfig):
+    """Trans-tokenization (Remy et al. 2024): where its counts come from and which version turns them into a mapping."""
+
+    compat: Literal["published"] | None = Field(
+        default=None,
+        description="'published': the mapping that the published code makes of the same expected counts (integers, "
+        "p_max^4 pruning, chained smoothing); set alignment.model to model1, iterations to 6 and counts to expected.",
+    )
+    min_count: int = Field(default=10, ge=1, description="'published': word pairs with a smaller count are dropped.")
+    dictionary: _InputPath = Field(
+        default=None,
+        description="Word list below the data root, one `source<TAB>target` entry a line, that stands in for parallel "
+        "text: each entry counts once. Plain, .gz or .zst. Its content is in the key, its path is not.",
+        json_schema_extra=NOT_IN_KEY,
+    )
+    translation_table: _InputPath = Field(
+        default=None,
+        description="'published': the aligner's table below the data root instead of an alignment made here, lines of "
+        "`source<TAB>target<TAB>ln p(target|source)<TAB>count`, tokens of a word joined by an em dash.",
+        json_schema_extra=NOT_IN_KEY,
+    )
+    weights: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict,
+        description="Several source languages: weight of each one's mapping, by its code; 1 where not named.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "TransTokenizationConfig":
+        if self.translation_table is not None and self.compat is None:
+            raise ValueError("mapping.trans_tokenization.translation_table is read with compat 'published' only")
+        if self.dictionary is not None and self.compat is not None:
+            raise ValueError("mapping.trans_tokenization: a dictionary has no published counts; remove compat")
+        return self
+
+    def needs(self, usual: tuple[Need, ...]) -> tuple[Need, ...]:
+        """Counts; the alignment for the published code's; nothing where a file gives them."""
+        if self.dictionary is not None or self.translation_table is not None:
+            return ()
+        return usual if self.compat is None else ("alignment",)
+
+    def files(self) -> dict[str, str]:
+        """The dictionary or the translation table."""
+        return _paths(dictionary=self.dictionary, translation_table=self.translation_table)
+
+
+class FastTextConfig(Config):
+    """Training of fastText vectors (CBOW with character n-grams; Bojanowski et al. 2017)."""
+
+    dimension: int = Field(default=300, ge=2, description="Dimensions.")
+    epochs: int = Field(default=3, ge=1, description="Passes over the text.")
+    window: int = Field(default=5, ge=1, description="Words on each side that are context.")
+    negative: int = Field(default=10, ge=1, description="Negative samples of a word.")
+    min_count: int = Field(default=10, ge=1, description="Words that occur less often have no vector of their own.")
+    min_n: int = Field(default=3, ge=1, description="Shortest character n-gram.")
+    max_n: int = Field(default=6, ge=1, description="Longest character n-gram.")
+    buckets: int = Field(
+        default=2_000_000, ge=1000, description="Rows that n-grams share by their hash; 4 bytes x dimension each."
+    )
+
+
+class FocusConfig(MethodConfig):
+    """FOCUS (Dobler and de Melo 2023), with the values of low-resource vocabulary expansion 2024."""
+
+    vectors: _InputPath = Field(
+        default=None,
+        description="Vectors of the target tokens below the data root, in word2vec's text format (plain, .gz, .zst), "
+        "words being the tokenizer's own strings; none: trained on the corpus.",
+        json_schema_extra=NOT_IN_KEY,
+    )
+    fasttext: FastTextConfig = Field(default=FastTextConfig(), description="Training of the vectors.")
+
+    def needs(self, usual: tuple[Need, ...]) -> tuple[Need, ...]:
+        """The corpus, unless vectors are given."""
+        return usual if self.vectors is None else ()
+
+    def files(self) -> dict[str, str]:
+        """The vectors."""
+        return _paths(vectors=self.vectors)
+
+
+class WechselConfig(MethodConfig):
+    """WECHSEL (Minixhofer et al. 2022)."""
+
+    neighbours: int = Field(default=10, ge=1, description="Source tokens that a new token is made of.")
+    temperature: float = Field(default=0.1, gt=0, description="Temperature of the softmax over their cosines.")
+    subwords: Literal["ngrams", "words"] = Field(
+        default="ngrams",
+        description="A token's vector: from its character n-grams, where the word vectors have them, or the mean of "
+        "the words that hold it, weighted by frequency.",
+    )
+    dictionary: _InputPath = Field(
+        default=None,
+        description="Word list below the data root, one `source<TAB>target` entry a line; none: derived from the "
+        "alignment.",
+        json_schema_extra=NOT_IN_KEY,
+    )
+    min_count: float = Field(
+        default=10.0, ge=0, description="Dictionary derived from the alignment: least count of a pair of words."
+    )
+    source_vectors: _InputPath = Field(
+        default=None,
+        description="Word vectors of the source language below the data root: word2vec's text format, or fastText's "
+        ".bin; none: trained on the source side of the parallel text.",
+        json_schema_extra=NOT_IN_KEY,
+    )
+    target_vectors: _InputPath = Field(
+        default=None,
+        description="Word vectors of the target language; none: trained on the corpus.",
+        json_schema_extra=NOT_IN_KEY,
+    )
+    fasttext: FastTextConfig = Field(default=FastTextConfig(), description="Training of the vectors.")
+
+    def needs(self, usual: tuple[Need, ...]) -> tuple[Need, ...]:
+        """What no file stands in for."""
+        given = {
+            "alignment": self.dictionary is not None,
+            "bitext": self.source_vectors is not None,
+            "corpus": self.target_vectors is not None,
+        }
+        return tuple(need for need in usual if not given.get(need, False))
+
+    def files(self) -> dict[str, str]:
+        """The dictionary and the word vectors."""
+        return _paths(
+            dictionary=self.dictionary, source_vectors=self.source_vectors, target_vectors=self.target_vectors
+        )
+
+
+class BlendPart(Config):
+    """One initialiser of a blend."""
+
+    method: Method = Field(description="The initialiser.")
+    weight: float = Field(default=1.0, gt=0, description="Weight of its rows.")
+    settings: dict[str, Any] = Field(default_factory=dict, description="What else its `mapping` section would hold.")
+
+    def config(self, seed: int) -> "MappingConfig":
+        """The configuration of this part alone."""
+        return MappingConfig.model_validate({"seed": seed, **self.settings, "method": self.method})
+
+
+class BlendConfig(MethodConfig):
+    """A weighted mean of initialisers, row by row over those that cover the row."""
+
+    parts: tuple[BlendPart, ...] = Field(
+        default=(BlendPart(method="trans-tokenization"), BlendPart(method="mean")),
+        min_length=1,
+        description="The initialisers.",
+    )
+
+    @model_validator(mode="after")
+    def _parts_can_be_read(self) -> "BlendConfig":
+        if any(part.method == "blend" for part in self.parts):
+            raise ValueError("mapping.blend.parts: a blend cannot hold a blend")
+        for part in self.parts:
+            part.config(seed=0)
+        return self
+
+    def needs(self, usual: tuple[Need, ...]) -> tuple[Need, ...]:
+        """What any part needs."""
+        return tuple(dict.fromkeys(need for part in self.parts for need in part.config(0).needs()))
+
+    def files(self) -> dict[str, str]:
+        """The files of all parts, names led by the part's number and a dot."""
+        return {
+            f"{number}.{name}": path
+            for number, part in enumerate(self.parts)
+            for name, path in part.config(0).files().items()
+        }
+
+
 class MappingConfig(Config):
     """How the rows of the new vocabulary are made from the old one (the initialiser)."""
 
-    method: Literal["trans-tokenization", "mean", "random"] = Field(
-        default="trans-tokenization", description="The initialiser."
-    )
+    method: Method = Field(default="trans-tokenization", description="The initialiser.")
     smoothing: float = Field(
         default=1.0,
         ge=0,
@@ -321,7 +633,64 @@ class MappingConfig(Config):
     copy_shared: bool = Field(
         default=False, description="Random: tokens found in both vocabularies keep their rows instead of being drawn."
     )
-    seed: int = Field(default=0, ge=0, description="Seed of the random rows.")
+    seed: int = Field(default=0, ge=0, description="Seed of the random rows, and of what else an initialiser draws.")
+    align: AlignInitConfig | None = Field(default=None, description="Parameters of 'align'.")
+    clp: ClpConfig | None = Field(default=None, description="Parameters of 'clp'.")
+    sava: SavaConfig | None = Field(default=None, description="Parameters of 'sava'.")
+    trans_tokenization: TransTokenizationConfig | None = Field(
+        default=None, description="Parameters of 'trans-tokenization'."
+    )
+    focus: FocusConfig | None = Field(default=None, description="Parameters of 'focus'.")
+    wechsel: WechselConfig | None = Field(default=None, description="Parameters of 'wechsel'.")
+    blend: BlendConfig | None = Field(default=None, description="Parameters of 'blend'.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _section_of_the_method(cls, data: Any) -> Any:
+        """The method's own section is always there; one of another method is an error, unless it holds defaults."""
+        if not isinstance(data, dict):
+            return data
+        own = str(data.get("method", "trans-tokenization")).replace("-", "_")
+        sections = method_sections()
+        kept = dict(data)
+        for name, section in sections.items():
+            value = data.get(name)
+            if name == own or value is None:
+                kept.update({} if name != own or value is not None else {name: {}})
+            elif section.holds_defaults(value):
+                kept[name] = None  # a recipe's values laid under another method
+            else:
+                raise ValueError(
+                    f"mapping.{name} holds parameters of {name!r}, but mapping.method is "
+                    f"{data.get('method', 'trans-tokenization')!r}; remove mapping.{name} or change the method"
+                )
+        return kept
+
+    def section(self) -> MethodConfig | None:
+        """The parameters of the method; None where it has none."""
+        section = getattr(self, self.method.replace("-", "_"), None)
+        return section if isinstance(section, MethodConfig) else None
+
+    def needs(self) -> tuple[Need, ...]:
+        """What the method reads beside the two tokenizers."""
+        usual, section = METHOD_NEEDS.get(self.method, ()), self.section()
+        return usual if section is None else section.needs(usual)
+
+    def files(self) -> dict[str, str]:
+        """The local files that the method reads: name -> path relative to the data root."""
+        section = self.section()
+        return {} if section is None else section.files()
+
+
+def method_sections() -> dict[str, type[MethodConfig]]:
+    """The sections of `MappingConfig` that hold one initialiser's parameters, by key."""
+    kinds = {name: get_args(field.annotation) for name, field in MappingConfig.model_fields.items()}
+    return {
+        name: kind
+        for name, parts in kinds.items()
+        for kind in parts
+        if isinstance(kind, type) and issubclass(kind, MethodConfig)
+    }
 
 
 class InitialModelConfig(Config):
@@ -330,6 +699,30 @@ class InitialModelConfig(Config):
     dtype: Literal["source", "float32", "bfloat16"] = Field(
         default="source", description="Number format of the saved weights; 'source' keeps the source model's."
     )
+    norms: Literal["keep", "match"] = Field(
+        default="keep",
+        description="Lengths of the rows that are no copies: as the mapping makes them ('keep'), or scaled to the "
+        "distribution of the source rows' lengths ('match').",
+    )
+    pad_to_multiple: Literal[64] | None = Field(
+        default=None,
+        description="Fill the tables up to a multiple of 64 rows (faster on GPUs). The rows added are means of the "
+        "tokens' rows, and generation is told to suppress them.",
+    )
+
+
+class EmbeddingsConfig(Config):
+    """The new embedding tables beside the old ones, to look at."""
+
+    anchors: int = Field(
+        default=128,
+        ge=1,
+        description="Anchor tokens of each kind (start of a word, inside a word) of the similarity of two tables.",
+    )
+    tokens: int = Field(default=1000, ge=1, description="New tokens, most frequent first, whose neighbours are listed.")
+    neighbours: int = Field(default=5, ge=1, le=100, description="Nearest source tokens of each.")
+    points: int = Field(default=400, ge=2, le=2000, description="Tokens of each vocabulary in the picture.")
+    seed: int = Field(default=0, ge=0, description="Seed of the anchors and of the tokens in the picture.")
 
 
 # ------------------------------------------------------------------------------------------------------------ training
@@ -492,21 +885,6 @@ class EvaluationConfig(Config):
 # ------------------------------------------------------------------------------------------------------ what one writes
 
 
-class LanguageConfig(Config):
-    """A target language and its text (configs/languages/<code>.yaml)."""
-
-    code: str = Field(pattern=CODE_PATTERN, description="BCP 47 language code, for instance 'sw'.")
-    name: str = Field(min_length=1, description="English name of the language.")
-    source_language: str = Field(
-        default="en", pattern=CODE_PATTERN, description="Language of the bitext's source side."
-    )
-    corpus: CorpusConfig = Field(description="Monolingual text.")
-    bitext: BitextConfig | None = Field(default=None, description="Parallel text; trans-tokenization needs it.")
-    overrides: dict[str, Any] = Field(
-        default_factory=dict, description="Recipe values that this language changes (sizes that fit its data)."
-    )
-
-
 class LocalModel(Config):
     """A source model in a folder."""
 
@@ -538,8 +916,33 @@ class BuiltModel(Config):
     pretraining: PretrainConfig = Field(description="Its shape and training.")
     overrides: dict[str, Any] = Field(default_factory=dict, description="Recipe values that this model changes.")
 
+    @model_validator(mode="after")
+    def _tokenizer_is_trained_on_its_corpus(self) -> "BuiltModel":
+        if self.tokenizer.strategy != "train" or self.tokenizer.group:
+            raise ValueError("tokenizer of a built model: strategy must be 'train' and group empty")
+        return self
+
 
 ModelConfig = Annotated[LocalModel | HubModel | BuiltModel, Field(discriminator="kind")]
+HelperModel = Annotated[LocalModel | HubModel, Field(discriminator="kind")]
+
+
+class LanguageConfig(Config):
+    """A target language and its text (configs/languages/<code>.yaml)."""
+
+    code: str = Field(pattern=CODE_PATTERN, description="BCP 47 language code, for instance 'sw'.")
+    name: str = Field(min_length=1, description="English name of the language.")
+    source_language: str = Field(
+        default="en", pattern=CODE_PATTERN, description="Language of the bitext's source side."
+    )
+    corpus: CorpusConfig = Field(description="Monolingual text.")
+    bitext: BitextConfig | None = Field(default=None, description="Parallel text; trans-tokenization needs it.")
+    helper: HelperModel | None = Field(
+        default=None, description="A model of this language whose tokenizer or embeddings a method takes."
+    )
+    overrides: dict[str, Any] = Field(
+        default_factory=dict, description="Recipe values that this language changes (sizes that fit its data)."
+    )
 
 
 class Recipe(Config):
@@ -566,18 +969,32 @@ class RunConfig(Config):
     model: ModelConfig = Field(description="The source model.")
     corpus: CorpusConfig = Field(description="Monolingual text of the target language.")
     bitext: BitextConfig | None = Field(default=None, description="Parallel text.")
+    helper: HelperModel | None = Field(
+        default=None,
+        description="A model of the target language, whose tokenizer (strategy 'existing') or embeddings (the "
+        "initialisers that need a helper) are read; its own code never runs.",
+    )
+    group: dict[str, CorpusConfig] = Field(
+        default_factory=dict, description="Corpora of the languages in `tokenizer.group`, by code."
+    )
     tokenizer: TokenizerConfig = Field(description="The new vocabulary.")
     fertility: FertilityConfig = Field(default=FertilityConfig(), description="Comparison of the two tokenizers.")
     alignment: AlignmentConfig = Field(description="Word alignment.")
     counts: CountsConfig = Field(description="Token counts from word counts.")
     mapping: MappingConfig = Field(description="The initialiser.")
     initial_model: InitialModelConfig = Field(default=InitialModelConfig(), description="The model before training.")
+    embeddings: EmbeddingsConfig = Field(default=EmbeddingsConfig(), description="Old and new embeddings compared.")
     training: TrainingConfig = Field(description="Training phases.")
     evaluation: EvaluationConfig = Field(description="Evaluation.")
 
+    @property
+    def reads_bitext(self) -> bool:
+        """Whether the initialiser reads parallel text, or what is counted on it."""
+        return not {"counts", "alignment", "bitext"}.isdisjoint(self.mapping.needs())
+
     @model_validator(mode="after")
     def _method_has_its_data(self) -> "RunConfig":
-        if self.mapping.method == "trans-tokenization" and self.bitext is None:
+        if self.reads_bitext and self.bitext is None:
             raise ValueError(
                 f"recipe {self.recipe!r} aligns parallel text, but language {self.language!r} has no `bitext`; "
                 "add it to the language's YAML or take the recipe 'mean'"
@@ -585,9 +1002,35 @@ class RunConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _helper_brings_no_code(self) -> "RunConfig":
+        if isinstance(self.helper, HubModel) and self.helper.trust_remote_code:
+            raise ValueError("helper.trust_remote_code: a helper's tokenizer and tables are read without its code")
+        return self
+
+    @model_validator(mode="after")
+    def _group_has_its_corpora(self) -> "RunConfig":
+        if self.language in self.tokenizer.group:
+            raise ValueError(f"tokenizer.group names {self.language!r}, whose corpus is there already")
+        if set(self.group) != set(self.tokenizer.group):
+            raise ValueError(f"tokenizer.group is {list(self.tokenizer.group)}, but group has {sorted(self.group)}")
+        return self
+
+    @model_validator(mode="after")
+    def _published_counts(self) -> "RunConfig":
+        section, alignment = self.mapping.trans_tokenization, self.alignment
+        if section is None or section.compat is None or "alignment" not in self.mapping.needs():
+            return self
+        if (alignment.aligner, alignment.model, alignment.counts) != ("builtin", "model1", "expected"):
+            raise ValueError(
+                "mapping.trans_tokenization.compat 'published' reads expected counts of Model 1; set alignment.aligner "
+                "to builtin, alignment.model to model1 (6 iterations) and alignment.counts to expected"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _bitext_holds_out_what_the_corpus_does(self) -> "RunConfig":
         corpus, bitext = self.corpus, self.bitext
-        if self.mapping.method != "trans-tokenization" or bitext is None:
+        if not self.reads_bitext or bitext is None:
             return self
         for name in ("seed", "validation_share", "test_share"):
             if getattr(bitext, name) != getattr(corpus, name):
@@ -617,6 +1060,21 @@ class ReportConfig(Config):
     recipe: str = Field(default="", description="Name of the recipe.")
     paper: str = Field(default="", description="Where the recipe's values come from.")
     nodes: tuple[ReportNode, ...] = Field(default=(), description="The nodes shown, in the order of the run.")
+
+
+class Skipped(Config):
+    """An initialiser that a comparison leaves out."""
+
+    initialiser: str = Field(description="Its name.")
+    reason: str = Field(description="Why it cannot run.")
+
+
+class ComparisonConfig(ReportConfig):
+    """What a comparison of initialisers says, and the nodes it shows."""
+
+    initialisers: tuple[str, ...] = Field(description="Names, in the order of the table.")
+    skipped: tuple[Skipped, ...] = Field(default=(), description="Those that could not run.")
+    embeddings: EmbeddingsConfig = Field(default=EmbeddingsConfig(), description="How two tables are compared.")
 
 
 def valid_code(code: str) -> bool:

@@ -1,15 +1,18 @@
 """Checking all configuration files at once."""
 
 import itertools
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
-from configs.load import ConfigError, Kind, available, compose, load_language
+from configs.load import ConfigError, Kind, available, compose, load_language, load_recipe
 from configs.schema import FileSource
 
 
 def validate_all(data_root: Path) -> dict[str, Any]:
     """Read every YAML and compose every language x model x recipe.
+
+    A recipe that reads parallel text is not combined with a language that has none.
 
     Args:
         data_root: folder in which local sources are looked for; a missing one is a note, not a fault.
@@ -19,13 +22,18 @@ def validate_all(data_root: Path) -> dict[str, Any]:
     """
     kinds = {kind: available(kind) for kind in get_args(Kind)}
     faults: dict[str, None] = {}
-    combinations = list(itertools.product(*kinds.values()))
+    without, reading = languages_without_bitext(), recipes_of_bitext()
+    combinations = [
+        (language, model, recipe)
+        for language, model, recipe in itertools.product(*kinds.values())
+        if not (language in without and recipe in reading)
+    ]
     for language, model, recipe in combinations:
         try:
             compose(language, model, recipe)
         except ConfigError as error:
             faults.setdefault(str(error))
-    notes: list[str] = []
+    notes = [f"language {name} has no bitext: only recipes that read none are for it" for name in sorted(without)]
     for name in kinds["languages"]:
         try:
             language_config = load_language(name)
@@ -44,3 +52,23 @@ def validate_all(data_root: Path) -> dict[str, Any]:
         "faults": list(faults),
         "notes": list(dict.fromkeys(notes)),
     }
+
+
+def languages_without_bitext() -> set[str]:
+    """The languages that have no parallel text; those that cannot be read are not among them."""
+    found = set()
+    for name in available("languages"):
+        with suppress(ConfigError):
+            if load_language(name).bitext is None:
+                found.add(name)
+    return found
+
+
+def recipes_of_bitext() -> set[str]:
+    """The recipes whose initialiser reads parallel text, or what is counted on it."""
+    found = set()
+    for name in available("recipes"):
+        with suppress(ConfigError):
+            if not {"bitext", "alignment", "counts"}.isdisjoint(load_recipe(name).mapping.needs()):
+                found.add(name)
+    return found

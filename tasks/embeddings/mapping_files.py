@@ -11,31 +11,47 @@ from numpy.typing import NDArray
 
 from storage.tables import write_table
 from tasks.embeddings.canonical import Vocabulary
+from tasks.embeddings.dense_files import write_dense
+from tasks.embeddings.dense_rows import DenseRows
 from tasks.embeddings.token_mapping import TokenMapping
+from tasks.embeddings.token_text import readable_tokens
 
 
 def write_mapping(
-    folder: Path, mapping: TokenMapping, target: Vocabulary, source: Vocabulary, frequency: NDArray[np.int64], seed: int
+    folder: Path,
+    built: TokenMapping | DenseRows,
+    target: Vocabulary,
+    source: Vocabulary,
+    frequency: NDArray[np.int64],
+    seed: int,
 ) -> None:
-    """Write `mapping` into `folder`.
+    """Write a mapping into `folder`; rows given as numbers go beside it, into dense.safetensors.
 
     Args:
-        folder: where the three files go.
-        mapping: the mapping.
+        folder: where the files go.
+        built: the mapping, or rows given as numbers with the mapping of the others.
         target: the new vocabulary.
         source: the old vocabulary.
         frequency: int64 [target size]: occurrences of each token in the training text.
-        seed: seed of the rows that the mapping does not cover.
+        seed: seed of the rows that nothing covers.
     """
+    mapping = built.mapping if isinstance(built, DenseRows) else built
+    covered = mapping.covered()
+    if isinstance(built, DenseRows):
+        covered[built.rows] = True
+        write_dense(folder, built)
     write_table(entries_table(mapping), folder / "mapping.parquet")
     write_table(tokens_table(mapping, target, source, frequency), folder / "tokens.parquet")
-    uncovered = None if mapping.covered().all() else {"rule": "normal", "seed": seed}
+    write_table(source_tokens_table(mapping, source), folder / "source_tokens.parquet")
+    uncovered = None if covered.all() else {"rule": "normal", "seed": seed}
     sizes = {"target_size": mapping.target_size, "source_size": mapping.source_size, "uncovered": uncovered}
     (folder / "mapping.json").write_text(json.dumps(sizes, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def read_mapping(folder: Path) -> tuple[TokenMapping, int | None]:
-    """The mapping in `folder`, exactly as written, and the seed of its uncovered rows (None: it covers every row).
+    """The mapping in `folder`, exactly as written, and the seed of the rows that nothing covers (None: there is none).
+
+    Rows given as numbers have no entries in it; `dense_files` reads them.
 
     Raises:
         ValueError: the files do not fit together.
@@ -74,6 +90,19 @@ def entries_table(mapping: TokenMapping) -> pa.Table:
     )
 
 
+def source_tokens_table(mapping: TokenMapping, source: Vocabulary) -> pa.Table:
+    """The source tokens that some row is made of: source_id int32, token string, text string ('▁' for a space)."""
+    used = np.unique(mapping.source_ids).tolist()
+    text = readable_tokens(source)
+    return pa.table(
+        {
+            "source_id": pa.array(used, pa.int32()),
+            "token": pa.array([source.tokens[i] for i in used], pa.string()),
+            "text": pa.array([text[i] for i in used], pa.string()),
+        }
+    )
+
+
 def tokens_table(
     mapping: TokenMapping, target: Vocabulary, source: Vocabulary, frequency: NDArray[np.int64]
 ) -> pa.Table:
@@ -92,6 +121,7 @@ def tokens_table(
         {
             "target_id": pa.array(np.arange(mapping.target_size, dtype=np.int32)),
             "token": pa.array(list(target.tokens), pa.string()),
+            "text": pa.array(readable_tokens(target), pa.string()),
             "origin": pa.array(mapping.origins(), pa.string()),
             "frequency": pa.array(frequency),
             "sources": pa.array(counts.astype(np.int32)),

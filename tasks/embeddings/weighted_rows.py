@@ -8,7 +8,9 @@ from tasks.embeddings.sparse_rows import SparseRows
 COLUMNS = 256
 
 
-def weighted_rows(rows: SparseRows, table: torch.Tensor, columns: int = COLUMNS) -> torch.Tensor:
+def weighted_rows(
+    rows: SparseRows, table: torch.Tensor, columns: int = COLUMNS, out: torch.Tensor | None = None
+) -> torch.Tensor:
     """Row r of the result is the sum over r's entries of weight times `table[id]`.
 
     Computed in float32, `columns` columns at a time: beside the table and the result, two blocks
@@ -18,6 +20,7 @@ def weighted_rows(rows: SparseRows, table: torch.Tensor, columns: int = COLUMNS)
         rows: the weights.
         table: [ids, h] or [ids], any floating type.
         columns: columns in a block.
+        out: where the result goes, of its shape and the table's type; None: a new tensor.
 
     Returns:
         [rows, h] or [rows], the table's type.
@@ -28,11 +31,11 @@ def weighted_rows(rows: SparseRows, table: torch.Tensor, columns: int = COLUMNS)
     if len(rows.ids) and int(rows.ids.max()) >= table.shape[0]:
         raise ValueError(f"the mapping reads row {int(rows.ids.max())}, the table has {table.shape[0]} rows")
     if table.ndim == 1:
-        return weighted_rows(rows, table[:, None], columns)[:, 0]
+        return weighted_rows(rows, table[:, None], columns, None if out is None else out[:, None])[:, 0]
     ids = torch.from_numpy(rows.ids.astype("int64"))
     weights = torch.from_numpy(rows.weights.astype("float32"))
     offsets = torch.from_numpy(rows.indptr)
-    result = torch.empty(len(rows), table.shape[1], dtype=table.dtype)
+    result = torch.empty(len(rows), table.shape[1], dtype=table.dtype) if out is None else out
     for start in range(0, table.shape[1], columns):
         block = table[:, start : start + columns].to(dtype=torch.float32).contiguous()
         result[:, start : start + columns] = embedding_bag(

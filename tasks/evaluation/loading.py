@@ -1,4 +1,4 @@
-"""Opens what is evaluated: the model, its tokenizer, the reference tokenizer and the text."""
+"""Opens what is evaluated: the model and the text."""
 
 from itertools import islice
 from pathlib import Path
@@ -8,27 +8,6 @@ import pyarrow.parquet as pq
 import torch
 
 from tasks.contract import InputError
-
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
-
-
-def load_tokenizer(folder: Path, role: str) -> Any:
-    """The tokenizer in `folder`, from its files alone.
-
-    Raises:
-        InputError: the folder has no tokenizer, or one that transformers cannot read.
-    """
-    from transformers import AutoTokenizer
-
-    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
-        raise InputError(
-            f"{role}: {folder.name!r} has no tokenizer (none of {', '.join(TOKENIZER_FILES)}); "
-            "save the model's tokenizer beside it with tokenizer.save_pretrained()"
-        )
-    try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise InputError(f"{role}: the tokenizer in {folder.name!r} cannot be read: {error}") from error
 
 
 def load_model(folder: Path, precision: Literal["float32", "source"], device: torch.device) -> Any:

@@ -29,8 +29,9 @@ def run(context: StageContext) -> StageResult:
 
     from storage.tables import write_table
     from tasks.evaluation.generation import generation_speed
-    from tasks.evaluation.loading import load_model, load_tokenizer, pick_device, read_texts
+    from tasks.evaluation.loading import load_model, pick_device, read_texts
     from tasks.evaluation.metrics import compute
+    from tasks.tokenizer.load import load_tokenizer
 
     config: EvaluationConfig = context.config
     if config.threads:

@@ -8,6 +8,7 @@ from tasks.report.alignment import alignment
 from tasks.report.artifacts import find_artifacts
 from tasks.report.corpora import corpora
 from tasks.report.data import ReportData
+from tasks.report.embeddings import embeddings
 from tasks.report.losses import losses
 from tasks.report.mapping import mapping
 from tasks.report.results import headline, results
@@ -42,6 +43,7 @@ def collect(config: ReportConfig, inputs: Mapping[str, Path]) -> ReportData:
         segmentation=segmentation(artifacts, source, target),
         alignment=alignment(artifacts),
         mapping=mapping(artifacts, source, target),
+        embeddings=embeddings(artifacts),
         losses=losses(artifacts),
         stages=stages(artifacts),
         libraries=libraries(artifacts),

@@ -1,13 +1,16 @@
 """How good the token mapping is, in figures and in rows that a person can judge."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import regex
 
+from tasks.embeddings.dense_files import read_dense_ids
 from tasks.report.artifacts import Artifact, of_stage
+from tasks.report.coverage import bands
 from tasks.report.data import Row
 from tasks.report.vocabulary import Vocabulary
 
@@ -27,9 +30,11 @@ def mapping(artifacts: Sequence[Artifact], source: Vocabulary | None, target: Vo
         tokens = artifact.table("tokens.parquet")
         if tokens is not None:
             weights = artifact.table("mapping.parquet")
+            share, by_rank = weighted_coverage(tokens, artifact.folder)
             return {
                 "size": tokens.num_rows,
-                "coverage": coverage(tokens),
+                "coverage": share,
+                "bands": by_rank,
                 "origins": origins(tokens),
                 "entropy": entropy_histogram(tokens),
                 "examples": examples(tokens, weights, source, target),
@@ -37,12 +42,28 @@ def mapping(artifacts: Sequence[Artifact], source: Vocabulary | None, target: Vo
     return None
 
 
-def coverage(tokens: pa.Table) -> float | None:
-    """Share of the training text's tokens whose rows are made of source tokens, without a fallback."""
+def weighted_coverage(tokens: pa.Table, folder: Path | None) -> tuple[float | None, list[Row]]:
+    """Share of the training text's tokens whose rows were made without a fallback, and the same by rank of frequency.
+
+    Args:
+        tokens: tokens.parquet of a mapping.
+        folder: the mapping's folder, for rows that are given as numbers.
+    """
+    made = evidence(tokens, folder)
     frequency = _floats(tokens, "frequency")
-    evidence = pc.invert(pc.starts_with(tokens["origin"], FALLBACK)).to_numpy()
-    covered = evidence & (_floats(tokens, "sources") > 0)
-    return float(frequency[covered].sum() / frequency.sum()) if frequency.sum() else None
+    share = float(frequency[made].sum() / frequency.sum()) if frequency.sum() else None
+    return share, bands(tokens, made)
+
+
+def evidence(tokens: pa.Table, folder: Path | None = None) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
+    """Which rows are made of source tokens or given as numbers, and not by a fallback: bool [tokens]."""
+    made = _floats(tokens, "sources") > 0
+    if folder is not None:
+        made[read_dense_ids(folder, len(made))] = True
+    found: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = (
+        made & ~pc.starts_with(tokens["origin"], FALLBACK).to_numpy()
+    )
+    return found
 
 
 def origins(tokens: pa.Table) -> list[Row]:

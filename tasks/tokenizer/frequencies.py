@@ -19,9 +19,9 @@ def token_frequencies(
         on_batch: called with the number of texts of each batch.
 
     Returns:
-        int64 [vocabulary size].
+        int64 [largest id + 1]; ids that no token has count 0.
     """
-    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    size = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
     counts = np.zeros(size, dtype=np.int64)
     encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
     for texts in batches:

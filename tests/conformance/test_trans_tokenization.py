@@ -20,8 +20,8 @@ from configs.schema import MappingConfig, TokenizerConfig
 from tasks.embeddings.canonical import Vocabulary, vocabulary_of
 from tasks.embeddings.registry import Ingredients, TokenPairs, load_initialiser
 from tasks.embeddings.source_pieces import SourcePieces
-from tasks.tokenizer.convert import fast_tokenizer, write_tokenizer
-from tasks.tokenizer.sentencepiece_bpe import train_bpe
+from tasks.tokenizer.convert import fast_tokenizer, write_sentencepiece
+from tasks.tokenizer.sentencepiece_training import train_sentencepiece
 
 TEXTS = {
     "english": [
@@ -58,8 +58,8 @@ def runs(data):
 class SentencePieceSide:
     def __init__(self, folder, language, size):
         folder.mkdir(exist_ok=True)
-        model = train_bpe(TEXTS[language], TokenizerConfig(vocab_size=size))
-        write_tokenizer(model, fast_tokenizer(model), folder)
+        model = train_sentencepiece(TEXTS[language], TokenizerConfig(vocab_size=size))
+        write_sentencepiece(model, fast_tokenizer(model), folder)
         self.fast = AutoTokenizer.from_pretrained(str(folder))
         self.processor = spm.SentencePieceProcessor(model_proto=model)
         self.tokens = [self.processor.id_to_piece(i) for i in range(len(self.processor))]

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.e2e
 
 BEFORE_TRAINING = {
     "sample", "source.corpus", "source.tokenizer", "source.pretraining", "corpus", "bitext", "tokenizer", "fertility",
-    "alignment", "counts", "mapping", "initial-model", "evaluation.source", "evaluation.initial",
+    "alignment", "counts", "mapping", "initial-model", "embeddings", "evaluation.source", "evaluation.initial",
 }  # fmt: skip
 TRAINED = {"training.1", "training.2", "evaluation.1", "evaluation.2", "report"}
 

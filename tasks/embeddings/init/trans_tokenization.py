@@ -4,12 +4,18 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from configs.schema import TransTokenizationConfig
+from tasks.embeddings.bilingual_dictionary import read_dictionary
 from tasks.embeddings.canonical import Vocabulary
 from tasks.embeddings.contained_tokens import contained_tokens
+from tasks.embeddings.dictionary_pairs import dictionary_pairs
 from tasks.embeddings.matching import NONE, identical_tokens, special_tokens
+from tasks.embeddings.published_mapping import published_mapping
 from tasks.embeddings.registry import Ingredients, Initialiser, TokenPairs
+from tasks.embeddings.source_pieces import SourcePieces
 from tasks.embeddings.sparse_rows import SparseRows
 from tasks.embeddings.token_mapping import TokenMapping
+from tasks.embeddings.word_counts import read_translation_table, word_counts_of_alignment
 
 ORIGINS = (
     "special",
@@ -33,26 +39,33 @@ def build(given: Ingredients) -> TokenMapping:
     2. Counts: aligned pairs (those with a special token are left out), plus `config.smoothing` on the source token of
        the same text; a number or punctuation that the source does not have with this word start gets it on the same
        text with the other word start, else shared out over its source pieces (white space left out).
+       With several source languages, a token's row is the weighted mean of the rows of those languages that have
+       aligned pairs of it, each divided by its sum; smoothing alone counts only where no language has any.
     3. A token without counts: the mean of the rows of the longest tokens with counts that it contains, not
        overlapping (`contained_tokens`); else the mean of its source pieces; else the source's unknown token; uncovered
        where the source has none. Fallbacks read only rows of step 2, so no order of the vocabulary matters.
+
+    With a dictionary, its entries take the place of aligned pairs. With `compat: published`, see `published_mapping`.
 
     Differs from the published code, which reads rows that were themselves filled in, in an order that changes from run
     to run, cuts counts to integers, and weights sources that start a word twice.
 
     Raises:
+        InputError: a dictionary or translation table cannot be read.
         ValueError: no aligned pairs were given, or an id of theirs is out of range.
     """
+    settings = given.config.trans_tokenization or TransTokenizationConfig()
+    if settings.compat == "published":
+        return _published(given, settings)
     target, source = given.target, given.source
-    if given.pairs is None:
-        raise ValueError("trans-tokenization needs aligned token pairs")
     specials = special_tokens(target, source)
-    aligned = _aligned(given.pairs, target, source)
+    languages = _languages(given, settings)
+    aligned = [_aligned(pairs, target, source) for pairs, _ in languages]
     identical, smoothed = _without_evidence(given)
-    entries = [aligned, identical, smoothed]
-    counted = SparseRows.from_coo(*_joined(entries), len(target)).positive().normalised()
+    counted = _counted(aligned, [weight for _, weight in languages], [identical, smoothed], len(target))
     origin = np.full(len(target), _UNKNOWN, dtype=np.uint8)
-    for (rows, _, counts), code in zip(reversed(entries), (_SMOOTHED, _IDENTICAL, _ALIGNED), strict=True):
+    entries = [(smoothed, _SMOOTHED), (identical, _IDENTICAL), *((own, _ALIGNED) for own in aligned)]
+    for (rows, _, counts), code in entries:
         origin[rows[counts > 0]] = code
     origin[specials != NONE] = _SPECIAL
     parts = _parts(target, counted, origin)
@@ -66,6 +79,53 @@ def build(given: Ingredients) -> TokenMapping:
         _one_to_one(unknown, np.full(len(target), source.roles.get("unk", NONE))),
     ]
     return TokenMapping.from_coo(*_joined(all_entries), (len(target), len(source)), origin, ORIGINS)
+
+
+def _published(given: Ingredients, settings: TransTokenizationConfig) -> TokenMapping:
+    if given.tokenizers is None:
+        raise ValueError("trans-tokenization with compat 'published' needs both tokenizers")
+    if "translation_table" in given.files:
+        words = read_translation_table(given.files["translation_table"])
+    elif given.alignment is not None:
+        words = word_counts_of_alignment(given.alignment, given.source.tokens, given.target.tokens)
+    else:
+        raise ValueError("trans-tokenization with compat 'published' needs an alignment, or the aligner's table")
+    return published_mapping(words, given.tokenizers, (given.target, given.source), settings.min_count)
+
+
+def _languages(given: Ingredients, settings: TransTokenizationConfig) -> list[tuple[TokenPairs, float]]:
+    """The aligned pairs of each source language, with its weight."""
+    if "dictionary" in given.files:
+        if given.tokenizers is None:
+            raise ValueError("trans-tokenization with a dictionary needs both tokenizers")
+        cut = SourcePieces(given.tokenizers[0], given.target)
+        entries = read_dictionary(given.files["dictionary"])
+        return [(dictionary_pairs(entries, given.pieces, cut, len(given.source)), 1.0)]
+    if given.pairs_of:
+        return [(given.pairs_of[code], settings.weights.get(code, 1.0)) for code in sorted(given.pairs_of)]
+    if given.pairs is None:
+        raise ValueError("trans-tokenization needs aligned token pairs")
+    return [(given.pairs, 1.0)]
+
+
+def _counted(aligned: list[Entries], weights: list[float], without_evidence: list[Entries], size: int) -> SparseRows:
+    """Rows of counts, each divided by its sum; over several languages their weighted mean."""
+    extra = _joined(without_evidence)
+    by_any = np.zeros(size, dtype=bool)
+    parts: list[Entries] = []
+    for own, weight in zip(aligned, weights, strict=True):
+        covered = np.zeros(size, dtype=bool)
+        covered[own[0]] = True
+        by_any |= covered
+        rows = SparseRows.from_coo(*_joined([own, _of_rows(extra, covered)]), size).positive().normalised()
+        parts.append((rows.row_of_entry(), rows.ids.astype(np.int64), weight * rows.weights))
+    parts.append(_of_rows(extra, ~by_any))
+    return SparseRows.from_coo(*_joined(parts), size).positive().normalised()
+
+
+def _of_rows(entries: Entries, rows: NDArray[np.bool_]) -> Entries:
+    kept = rows[entries[0]]
+    return entries[0][kept], entries[1][kept], entries[2][kept]
 
 
 def _joined(entries: list[Entries]) -> Entries:

@@ -37,6 +37,54 @@ def test_recipes_without_alignment_have_none(tmp_path):
     assert stages.isdisjoint({"bitext", "alignment", "counts"})
 
 
+def of_method(tmp_path, method, *overrides):
+    """The node `mapping` of a run with this initialiser, and all stages of the run."""
+    nodes = graph(tmp_path, "mean", overrides=[f"mapping.method={method}", *overrides])
+    return {node.id: node for node in nodes}["mapping"], {node.stage for node in nodes}
+
+
+@pytest.mark.parametrize(
+    ("method", "inputs", "made"),
+    [
+        ("random", set(), set()),
+        ("mean", set(), set()),
+        ("merge", set(), set()),
+        ("avg", {"source_model"}, set()),
+        ("align", {"corpus"}, set()),
+        ("trans-tokenization", {"counts"}, {"bitext", "alignment", "counts"}),
+        ("wechsel", {"corpus", "bitext", "alignment"}, {"bitext", "alignment"}),
+        ("blend", {"counts"}, {"bitext", "alignment", "counts"}),
+    ],
+)
+def test_the_mapping_reads_what_its_initialiser_needs(tmp_path, method, inputs, made):
+    mapping, stages = of_method(tmp_path, method)
+    assert set(mapping.inputs) == {"tokenizer", "source_tokenizer"} | inputs
+    assert stages & {"bitext", "alignment", "counts"} == made
+
+
+def test_a_helper_is_an_input_of_the_initialisers_that_need_one(tmp_path, write_model):
+    with pytest.raises(InputError, match=r"mapping\.method 'sava' needs a helper model of language 'eo'"):
+        of_method(tmp_path, "sava")
+    folder = write_model("config.json", "model.safetensors", "tokenizer.json")
+    helper = f"helper={{kind: local, name: small, path: {folder.relative_to(tmp_path)}}}"
+    mapping, _ = of_method(tmp_path, "sava", helper)
+    assert set(mapping.external) == {"helper"}
+    assert mapping.external["helper"].locate() == folder
+    assert set(mapping.inputs) == {"tokenizer", "source_tokenizer", "source_model"}
+    assert not of_method(tmp_path, "mean", helper)[0].external
+
+
+def test_files_of_an_initialiser_are_inputs_by_their_content(tmp_path):
+    word_list = "mapping={method: trans-tokenization, trans_tokenization: {dictionary: words.tsv}}"
+    with pytest.raises(InputError, match=r"mapping 'dictionary': there is no file .*words\.tsv"):
+        graph(tmp_path, "mean", overrides=[word_list])
+    (tmp_path / "words.tsv").write_text("dog\thundo\n")
+    nodes = graph(tmp_path, "mean", overrides=[word_list])
+    mapping = next(node for node in nodes if node.id == "mapping")
+    assert mapping.files["dictionary"].locate() == tmp_path / "words.tsv"
+    assert {node.stage for node in nodes}.isdisjoint({"bitext", "alignment", "counts"})
+
+
 def test_a_phase_is_a_node_and_each_model_is_evaluated(tmp_path):
     names = ids(graph(tmp_path, overrides=["training.phases=[{name: one, trainable: all}]"]))
     assert [name for name in names if name.startswith("evaluation")] == [

@@ -24,6 +24,7 @@ NODES = (
     ("counts", "counts", "counts en-eo"),
     ("mapping", "mapping", "mapping en-eo"),
     ("initial-model", "initial-model", "initial model eo"),
+    ("embeddings", "embeddings", "embeddings eo"),
     ("training.1", "training", "train eo 1 embeddings"),
     ("training.2", "training", "train eo 2 outer-layers"),
     ("evaluation.source", "evaluation", "evaluate eo source"),
@@ -122,6 +123,21 @@ def mapping(folder: Path) -> None:
           pa.schema([*ids, ("source_id", pa.int32()), ("weight", pa.float64())]))  # fmt: skip
 
 
+def embeddings(folder: Path) -> None:
+    write(folder, "similarity.parquet",
+          [{"table": table, "reference": "source", "similarity": 0.91, "deviation": 0.05, "tokens": 60, "anchors": 30}
+           for table in ("input", "head")])  # fmt: skip
+    write(folder, "neighbours.parquet",
+          [{"table": table, "target_id": n, "token": f"▁nova{n}", "origin": "aligned", "frequency": 99 - n,
+            "rank": rank, "source_id": rank, "source_token": NASTY[rank - 1], "cosine": 0.9 - 0.1 * rank}
+           for table in ("input", "head") for n in range(3) for rank in (1, 2)])  # fmt: skip
+    origins = ["aligned", "identical", "smoothed", "special", "fallback-parts", "fallback-mean", "merged"]
+    write(folder, "projection.parquet",
+          [{"side": "source" if n < 9 else "target", "token_id": n, "token": NASTY[n % len(NASTY)],
+            "origin": None if n < 9 else origins[n % 7], "frequency": None if n < 9 else 100 - n % 7,
+            "x": math.cos(n), "y": math.sin(3 * n)} for n in range(40)])  # fmt: skip
+
+
 def losses(folder: Path, start: float, end: float, steps: int) -> None:
     rows = [
         {"step": n, "tokens": n * 512, "loss": end + (start - end) * math.exp(-n / 60) + 0.15 * math.sin(n * n),
@@ -185,6 +201,7 @@ def fabricate(root: Path, with_manifests: bool = True) -> dict[str, Path]:
     alignment(inputs["alignment"])
     write(inputs["counts"], "token_pairs.parquet", [{"count": 2.0}] * 700)
     mapping(inputs["mapping"])
+    embeddings(inputs["embeddings"])
     losses(inputs["source.pretraining"], 7.0, 3.1, 250)
     losses(inputs["training.1"], 5.5, 3.6, 450)
     losses(inputs["training.2"], 3.6, 3.2, 300)

@@ -1,4 +1,4 @@
-"""Training of a SentencePiece BPE vocabulary with byte fallback."""
+"""Training of a SentencePiece vocabulary, BPE or unigram, with byte fallback."""
 
 import io
 import re
@@ -16,7 +16,7 @@ SPACE = "▁"
 _RESERVED = str.maketrans({"\t": " ", "\u2585": " ", "\0": " "})
 # Longer sentences would be left out without an error; the trainer counts words, so long sentences cost nothing more.
 _LONGEST_SENTENCE_BYTES = 1 << 30
-# BPE pieces do not depend on the number of threads, but the model file records it: one number for all machines.
+# The model file records the number of threads, and sums of unigram training depend on it: one for all machines.
 _THREADS = 1
 _QUIET = 5
 
@@ -24,16 +24,17 @@ _TOO_HIGH = re.compile(r"Vocabulary size too high \((\d+)\).*?<= (\d+)", re.DOTA
 _TOO_LOW = re.compile(r"smaller than required_chars\.?\s*(\d+) vs (\d+)", re.DOTALL)
 
 
-def train_bpe(texts: Iterable[str], config: TokenizerConfig) -> bytes:
+def train_sentencepiece(texts: Iterable[str], config: TokenizerConfig) -> bytes:
     """The SentencePiece model trained on `texts`: the content of a tokenizer.model.
 
-    Text is taken as it is (identity normalisation, spaces kept, one space put before the text); unknown characters
-    become bytes. Ids: <unk> 0, <s> 1, </s> 2, then the 256 bytes; there is no padding token. No path gets into the
-    model, and the same texts in the same order give the same bytes.
+    The algorithm is `config.algorithm`, 'bpe' or 'unigram'. Text is taken as it is (identity normalisation, spaces
+    kept, one space put before the text); unknown characters become bytes. Ids: <unk> 0, <s> 1, </s> 2, then the 256
+    bytes; there is no padding token. No path gets into the model, and the same texts in the same order give the same
+    bytes.
 
     Args:
         texts: training text, one sentence or paragraph each.
-        config: size of the vocabulary, character coverage and whether digits stand alone.
+        config: algorithm, size of the vocabulary, character coverage and whether digits stand alone.
 
     Raises:
         InputError: there is no text, or `vocab_size` is more or less than the text allows.

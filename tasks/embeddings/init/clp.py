@@ -1,0 +1,123 @@
+"""CLP (Ostendorff and Rehm 2023): a new token as all shared tokens, by cosine in a helper model of the language."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from configs.schema import ClpConfig
+from tasks.contract import InputError
+from tasks.embeddings.copied_rows import OwnRows, completed, copied_rows
+from tasks.embeddings.dense_rows import DenseRows
+from tasks.embeddings.helper_rows import HelperRows, helper_rows, helper_sides
+from tasks.embeddings.registry import Ingredients, Initialiser
+
+_BLOCK = 1 << 25  # numbers in a block of cosines
+_ROWS = 4096
+_SMALLEST_SUM = 1e-9
+
+
+@dataclass(frozen=True)
+class Side:
+    """One table of the new model: what it is made from.
+
+    Attributes:
+        new: float32 [R, d]: helper rows of the new tokens.
+        anchors: float32 [S, d]: helper rows of the shared tokens.
+        values: float32 [S, h]: source rows of the shared tokens.
+    """
+
+    new: NDArray[np.float32]
+    anchors: NDArray[np.float32]
+    values: NDArray[np.float32]
+
+
+def build(given: Ingredients) -> DenseRows:
+    """Special and shared tokens copied; a new token is the mean of all shared tokens' rows, weighted by cosine.
+
+    Weights are the cosines of helper rows divided by their sum. The LM head is made from the helper's LM head where it
+    has one of its own. New tokens that the helper lacks are the mean of their source pieces.
+
+    Raises:
+        InputError: no token is shared by source, target and helper.
+        ValueError: the source tables or the helper were not given.
+    """
+    config = given.config.clp or ClpConfig()
+    sides = helper_sides(given, "clp")
+    copied = copied_rows(given, len(sides.source.input))
+    places: HelperRows = helper_rows(given, copied, sides, "clp")
+    tables = []
+    rows = places.new
+    for new, anchors, values in sides.pairs():
+        side = Side(new[places.new_ids], anchors[places.anchor_ids], values[places.anchor_source])
+        tables.append(weighted_by_cosine(side, config.negative == "drop"))
+    if not tables:
+        raise InputError("mapping: 'clp': the source model has no table")
+    mapping = completed(given, copied, [OwnRows("clp", rows, None)])
+    return DenseRows(mapping, rows, tables[0], tables[1] if len(tables) > 1 else None)
+
+
+def weighted_by_cosine(side: Side, drop_negative: bool) -> NDArray[np.float32]:
+    """For each new token, the sum over anchors of cosine times `values`, divided by the sum of the cosines.
+
+    With all cosines kept this is a product of three matrices, new (anchors^T values): no cosine is ever written out.
+    Otherwise cosines are made in blocks of at most 2^25. A row whose cosines sum to 0 takes the positive ones alone,
+    or the mean of all anchors where there are none.
+
+    Args:
+        side: R new tokens, S >= 1 anchors; rows of zeros have no direction: cosine 0 with everything.
+        drop_negative: negative cosines count as 0.
+
+    Returns:
+        float32 [R, h].
+    """
+    if drop_negative:
+        return _positive(side.new, side.anchors, side.values)
+    width = side.anchors.shape[1]
+    product = torch.zeros(width, side.values.shape[1], dtype=torch.float64)
+    total = torch.zeros(width, dtype=torch.float64)
+    for start in range(0, len(side.anchors), _ROWS):
+        part = slice(start, start + _ROWS)
+        anchors = unit(side.anchors[part])
+        product += anchors.T @ torch.from_numpy(side.values[part]).double()
+        total += anchors.sum(dim=0)
+    result = np.empty((len(side.new), side.values.shape[1]), dtype=np.float32)
+    for start in range(0, len(side.new), _ROWS):
+        new = unit(side.new[start : start + _ROWS])
+        sums = new @ total
+        result[start : start + _ROWS] = ((new @ product) / sums[:, None]).numpy()
+        lost = start + np.flatnonzero((sums.abs() <= _SMALLEST_SUM * len(side.anchors)).numpy())
+        if len(lost):
+            result[lost] = _positive(side.new[lost], side.anchors, side.values)
+    return result
+
+
+def _positive(
+    new: NDArray[np.float32], anchors: NDArray[np.float32], values: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """The same with positive cosines alone; the mean of all anchors where there are none."""
+    result = np.empty((len(new), values.shape[1]), dtype=np.float32)
+    block = max(1, _BLOCK // len(anchors))
+    table = torch.from_numpy(np.ascontiguousarray(values))
+    parts = [unit(anchors[start : start + _ROWS]).float() for start in range(0, len(anchors), _ROWS)]
+    directions = torch.cat(parts).T
+    for start in range(0, len(new), block):
+        cosines = (unit(new[start : start + block]).float() @ directions).clamp_(min=0)
+        sums = cosines.sum(dim=1, dtype=torch.float64)
+        cosines[sums <= 0] = 1
+        sums = torch.where(sums <= 0, torch.tensor(float(len(anchors)), dtype=torch.float64), sums)
+        result[start : start + block] = ((cosines @ table) / sums[:, None]).numpy()
+    return result
+
+
+def unit(rows: NDArray[np.float32]) -> torch.Tensor:
+    """The rows divided by their length; rows of zeros stay zeros. float64 [n, d]."""
+    table = torch.from_numpy(np.asarray(rows, dtype=np.float64))
+    lengths = torch.linalg.vector_norm(table, dim=1, keepdim=True)
+    return table / torch.where(lengths > 0, lengths, 1.0)
+
+
+METHOD = Initialiser(
+    name="clp", build=build, paper="Ostendorff and Rehm 2023; baseline of SAVA (2025)", needs=("source_model", "helper")
+)
