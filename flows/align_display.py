@@ -27,7 +27,7 @@ class AlignDisplay:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._logged = self._started = time.monotonic()
-        self._figures = ""
+        self._told = 0.0
 
     def __enter__(self) -> "AlignDisplay":
         if self._console.is_terminal and not self._quiet:
@@ -50,8 +50,8 @@ class AlignDisplay:
     def training(self, done: float, total: float, message: str) -> None:
         """So many iterations are done; the figures of each are printed once."""
         self._update("aligning", done, total, f"iteration {min(int(done) + 1, int(total))} of {int(total)}")
-        if message != self._figures and "perplexity" in message:
-            self._figures = message
+        if done > self._told and "perplexity" in message:
+            self._told = done
             self._print(f"iteration {done:.0f}  {message}")
 
     def writing(self, done: int, total: int) -> None:
@@ -64,7 +64,7 @@ class AlignDisplay:
 
     def result(self, result: "AlignTextResult") -> None:
         """What came of it; a table of the iterations' figures where none have been printed."""
-        if any(result.iterations.values()) and not (self._figures or self._quiet):
+        if any(result.iterations.values()) and not (self._told or self._quiet):
             self._console.print(_figures_table(result.iterations))
         seconds = time.monotonic() - self._started
         self._print(

@@ -22,7 +22,7 @@ from tasks.alignment.engine.saved_model import SavedModel, force_align, load_mod
 from tasks.alignment.engine.shards import Resources
 from tasks.alignment.links import Links, links_of_best, parts
 from tasks.alignment.machine import memory_budget
-from tasks.alignment.pharaoh import pharaoh_texts
+from tasks.alignment.pharaoh import pharaoh_texts, spread
 from tasks.alignment.plain_text import Report as ReadReport
 from tasks.alignment.plain_text import TextBitext, TextInput, read_text
 from tasks.alignment.symmetrization import Method, symmetrize
@@ -130,12 +130,16 @@ def align_text(
     return AlignTextResult(text.read, len(text.bitext), aligned.iterations, counted)
 
 
-def directions_of(config: AlignmentConfig, expected: bool) -> tuple[DirectionName, ...]:
-    """The directions that the result depends on; `expected`: expected counts are wanted, which both give."""
-    if config.symmetrization == "forward" and not expected:
-        return ("forward",)
-    if config.symmetrization == "reverse" and not expected:
-        return ("reverse",)
+def directions_of(config: AlignmentConfig) -> tuple[DirectionName, ...]:
+    """The directions that the result depends on.
+
+    Expected counts are those of both; `builtin-plus` trains each with the help of the other.
+    """
+    if config.counts == "links" and config.aligner != "builtin-plus":
+        if config.symmetrization == "forward":
+            return ("forward",)
+        if config.symmetrization == "reverse":
+            return ("reverse",)
     return _BOTH
 
 
@@ -145,7 +149,7 @@ def _nothing(request: AlignTextRequest, text: TextBitext) -> Aligned:
         raise InputError(
             "the text has no line" if not text.read else f"none of the {text.read:,} lines can be aligned (see above)"
         )
-    empty = {name: np.zeros(0, dtype=np.int16) for name in directions_of(request.config, request.expected)}
+    empty = {name: np.zeros(0, dtype=np.int16) for name in directions_of(request.config)}
     return Aligned(empty, {}, lambda: iter(()))
 
 
@@ -156,7 +160,7 @@ def _trained(request: AlignTextRequest, text: TextBitext, report: Report) -> Ali
         units=text.bitext,
         texts=text.words,
         corpus=np.zeros(len(text.bitext), dtype=np.int32),
-        directions=directions_of(request.config, request.expected),
+        directions=directions_of(request.config),
         config=request.config,
         work=_folder(request.work, "aligner"),
         files=request.files,
@@ -171,12 +175,12 @@ def _trained(request: AlignTextRequest, text: TextBitext, report: Report) -> Ali
 def _with_model(request: AlignTextRequest, text: TextBitext, model: SavedModel, report: Report) -> Aligned:
     """The alignment with a trained model."""
     config = request.config
-    folder = _folder(request.work, "aligner")
-    resources = Resources(folder, config.threads, memory_budget(config.memory_gib))
+    shutil.rmtree(request.work / "force", ignore_errors=True)  # of another text, perhaps; there is nothing to resume
+    resources = Resources(_folder(request.work, "force"), config.threads, memory_budget(config.memory_gib))
     counted = None
     if request.expected:
         counted = Counted(text.bitext, np.zeros(len(text.bitext), dtype=np.int32), 1)
-    directions = directions_of(config, request.expected)
+    directions = _BOTH if model.settings.plus else directions_of(config)
     return force_align(model, text.bitext, resources, directions, counted, report)
 
 
@@ -258,24 +262,20 @@ def _write_links(
             sums.add(text.bitext.part(start, end), links, np.zeros(end - start, dtype=np.int32))
         rows = text.rows[start:end]
         until = text.read if end == pairs else int(rows[-1]) + 1
-        write(_spread(pharaoh_texts(links), rows - line, until - line))
+        write(spread(pharaoh_texts(links), rows - line, until - line))
         line = until
         listener.writing(end, pairs)
     if not pairs:
-        write(_spread(pa.array([], pa.string()), np.zeros(0, dtype=np.int64), text.read))
+        write(spread(pharaoh_texts(_no_links()), np.zeros(0, dtype=np.int64), text.read))
     if request.counts is None:
         return 0
     blocks = iter(()) if aligned.expected is None else aligned.expected()
     return _write_counts(request.counts, text.words, blocks if sums is None else sums.result())
 
 
-def _spread(texts: pa.StringArray, rows: Any, count: int) -> pa.StringArray:
-    """`texts` at their rows among `count` rows, "" at the others."""
-    if len(texts) == count:
-        return texts
-    index = np.full(count, -1, dtype=np.int64)
-    index[rows] = np.arange(len(texts))
-    return texts.take(pa.array(index, mask=index < 0)).fill_null("")
+def _no_links() -> Links:
+    nothing = np.zeros(0, dtype=np.int32)
+    return Links(np.zeros(1, dtype=np.int64), nothing, nothing)
 
 
 def _write_counts(path: Path, words: tuple[pa.StringArray, pa.StringArray], blocks: Iterator[WordPairs]) -> int:

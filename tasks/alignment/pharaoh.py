@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tasks.alignment.compiled import compiled
 from tasks.alignment.links import Int32, Int64, Links
+from tasks.alignment.word_table import buffers
 
 UInt8 = npt.NDArray[np.uint8]
 _MOST_DIGITS = 10
@@ -63,10 +63,29 @@ def pharaoh_texts(links: Links) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(links), pa.py_buffer(ends), pa.py_buffer(text[:size].copy()))
 
 
+def spread(texts: pa.StringArray, rows: Int64, count: int) -> pa.StringArray:
+    """`texts` at the rows int64 [N] among `count` rows, "" at the others."""
+    data, first = buffers(texts)
+    offsets = np.zeros(count + 1, dtype=np.int32)
+    offsets[1:][rows] = np.diff(first)
+    np.cumsum(offsets, out=offsets)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+@compiled
+def _end_lines(data: UInt8, first: Int64, lines: UInt8) -> None:
+    position = 0
+    for row in range(len(first) - 1):
+        for k in range(first[row], first[row + 1]):
+            lines[position] = data[k]
+            position += 1
+        lines[position] = 10
+        position += 1
+
+
 def lines_of(texts: pa.StringArray) -> memoryview:
     """The bytes of `texts` with a line feed after each."""
-    if not len(texts):
-        return memoryview(b"")
-    lines = pc.binary_join_element_wise(texts, "", "\n")
-    offsets = np.frombuffer(lines.buffers()[1], dtype=np.int32)[lines.offset : lines.offset + len(lines) + 1]
-    return memoryview(lines.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
+    data, first = buffers(texts)
+    lines = np.empty(len(data) + len(texts), dtype=np.uint8)
+    _end_lines(data, first, lines)
+    return lines.data

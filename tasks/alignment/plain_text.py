@@ -199,13 +199,13 @@ class _Encoder:
         shorter = np.minimum(sides[0].lengths, sides[1].lengths)
         longer = np.maximum(sides[0].lengths, sides[1].lengths)
         good = np.ones(len(shorter), dtype=bool)
+        blank = longer == 0
         if separators is not None:
             good = separators == 1
-            blank = (separators == 0) & (longer == 0)
-            self.tally.add(EMPTY, blank, self.read)
             self.tally.add(UNDIVIDED, (separators == 0) & ~blank, self.read)
             self.tally.add(DIVIDED_TWICE, separators > 1, self.read)
-        self.tally.add(EMPTY, good & (shorter == 0), self.read)
+            blank &= separators == 0
+        self.tally.add(EMPTY, blank | (good & (shorter == 0)), self.read)
         self.tally.add(LONG, good & (shorter > 0) & (longer > self._text.max_words), self.read)
         return good & (shorter > 0) & (longer <= self._text.max_words)
 
@@ -340,11 +340,11 @@ def _file_notes(lines: TextLines) -> list[str]:
     notes = []
     if lines.invalid:
         notes.append(
-            f"{lines.shown}: {lines.invalid:,} lines have bytes that are not UTF-8, each replaced by U+FFFD "
+            f"{lines.shown}: bytes that are not UTF-8 in {lines.invalid:,} line(s), each replaced by U+FFFD "
             f"(the first is line {lines.first_invalid:,})"
         )
     if lines.returns:
-        notes.append(f"{lines.shown}: {lines.returns:,} lines end in CR LF; the CR is not part of a word")
+        notes.append(f"{lines.shown}: {lines.returns:,} line(s) end in CR LF; the CR is not part of a word")
     if lines.unended:
         notes.append(f"{lines.shown}: the last line has no line feed; it is read as a line all the same")
     return notes
@@ -354,6 +354,8 @@ def _sentences(tally: _Tally, read: int, left_out: int, max_words: int) -> list[
     """What was found in the lines, in words."""
 
     def lines(what: int) -> str:
+        if tally.counts[what] == 1:
+            return f"line {tally.first[what]:,}"
         return f"{tally.counts[what]:,} lines (the first is line {tally.first[what]:,})"
 
     reasons = {
@@ -364,9 +366,9 @@ def _sentences(tally: _Tally, read: int, left_out: int, max_words: int) -> list[
     }
     notes = [f"{lines(what)} left out: {reason}" for what, reason in reasons.items() if tally.counts[what]]
     if left_out:
-        notes.append(f"{left_out:,} of {read:,} lines are left out; their lines of links are empty")
+        notes.append(f"{left_out:,} of {read:,} lines left out in all; their lines of links are empty")
     if tally.counts[TABS]:
-        notes.append(f"{lines(TABS)} with a tab, which separates words as a space does")
+        notes.append(f"a tab in {lines(TABS)}, which separates words as a space does")
     if tally.counts[CONTROLS]:
-        notes.append(f"{lines(CONTROLS)} with control characters, which are part of their word")
+        notes.append(f"control characters in {lines(CONTROLS)}, which are part of their word")
     return notes

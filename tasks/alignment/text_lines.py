@@ -59,6 +59,9 @@ class _Peeked:
         """See `io.RawIOBase`."""
         return self._stream.closed
 
+    def close(self) -> None:
+        """Nothing: who has opened the stream closes it."""
+
 
 def _unpacked(stream: _Peeked, head: bytes) -> Any:
     """What `stream` holds, unpacked as its first bytes say."""

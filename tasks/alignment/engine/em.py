@@ -157,19 +157,16 @@ class _Training:
 
     def _tensions(self, model: Model, result: PassResult, number: int) -> tuple[float, float]:
         """The tensions of the next pass."""
-        if not (
-            self._settings.diagonal
-            and self._settings.optimize_tension
-            and number > 1
-            and self._settings.kind(number) != "hmm"
-        ):
+        settings = self._settings
+        fitting = settings.diagonal and settings.optimize_tension and settings.kind(number) != "hmm"
+        if not fitting or number == 1:
             return model.tensions
         source, target, counts = self._lengths
         fitted = []
         for place, shapes in enumerate(((target, source, counts), (source, target, counts))):
             name: DirectionName = "reverse" if place else "forward"
             tension = model.tensions[place]
-            if name in self._directions:
+            if name in self._directions or settings.plus:
                 tension = fit_tension(shapes, result.iterations[place].feature, tension, self._threads)[-1]
             fitted.append(tension)
         return fitted[0], fitted[1]

@@ -1,6 +1,7 @@
 """A trained model in files (JSON and Parquet), and alignment of new text with it without training ("force align")."""
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -86,16 +87,15 @@ def save_model(
 
 
 def _rows(shards: Shards, columns: tuple[Column, ...]) -> Iterator[tuple[Array, Array, Array]]:
-    """Word pairs with their probabilities, ordered by source, then target, group by group; zeros left out."""
+    """Word pairs with their probabilities, ordered by source, then target, group by group."""
     for start, end in shards.groups():
         firsts, spans = shards.rows(start, end)
         target = concatenated([shard.target for shard in shards.shards], spans)
         values = concatenated(list(columns), spans)
         source = np.concatenate([np.repeat(np.arange(start, end, dtype=np.int32), np.diff(row)) for row in firsts])
-        kept = np.flatnonzero((values > 0).any(axis=1))
-        kept = kept[np.lexsort((target[kept], source[kept]))]
-        source, target, values = source[kept], target[kept], values[kept]
-        new = np.ones(len(kept), dtype=bool)
+        order = np.lexsort((target, source))
+        source, target, values = source[order], target[order], values[order]
+        new = np.ones(len(order), dtype=bool)
         new[1:] = (np.diff(source) != 0) | (np.diff(target) != 0)
         yield source[new], target[new], values[new]
 
@@ -159,6 +159,7 @@ def force_align(
             f"the model in {model.folder} was trained {' and '.join(model.directions)} only, not {missing[0]}"
         )
     with Threads(thread_count(resources.threads)) as threads:
+        shutil.rmtree(resources.folder / "force", ignore_errors=True)  # of another text, perhaps
         shards = make_shards(words, resources, threads, "force")
         columns = _probabilities(model, shards, resources)
         nulls = [

@@ -22,6 +22,7 @@ LEAST_BYTES = 64 * 2**20
 CELL_BYTES = 4
 PARAMETER_BYTES = 28  # target word, two counts, two probabilities
 TOKEN_BYTES = 24
+PAIR_BYTES = 40  # boundaries, first cells and corpus of every pair: all of them stay in memory
 RESIDENT_SHARE = 8  # the cells stay in memory where they take at most this part of it; they are read in order anyway
 
 
@@ -131,7 +132,7 @@ def make_shards(
         name: of the shards' folder.
         report: called with the share of the pairs done.
     """
-    room = budget(resources.memory)
+    room = max(budget(resources.memory) - PAIR_BYTES * len(bitext), LEAST_BYTES)
     cells = first_cells(bitext)
     tokens = len(bitext.source) + len(bitext.target)
     if (CELL_BYTES + 1) * int(cells[-1]) + TOKEN_BYTES * tokens <= room:

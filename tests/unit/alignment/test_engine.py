@@ -440,6 +440,15 @@ def test_plus_links_what_both_directions_agree_on(bitext_of: Callable[..., Bitex
     assert (trained.best["reverse"] == right).mean() > 0.99
 
 
+def test_plus_in_one_direction_is_that_direction_of_both(small_bitext: Bitext, tmp_path: Path) -> None:
+    both = train(small_bitext, PLUS, Resources(tmp_path / "both"))
+    for name in ("forward", "reverse"):
+        one = train(small_bitext, PLUS, Resources(tmp_path / name), (name,))
+        assert list(one.best) == [name]
+        assert (one.best[name] == both.best[name]).all()
+        assert one.iterations[name] == both.iterations[name]
+
+
 def test_a_text_that_fits_keeps_its_cells_in_a_file_where_those_do_not(
     small_bitext: Bitext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
