@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -19,10 +20,11 @@ from configs.schema import TokenizerConfig
 from tasks.contract import InputError
 from tasks.tokenizer.expand import expand_tokenizer
 
-ENGLISH = (
+ENGLISH = re.findall(
+    r"\w+",
     "the house stands by the river and the children play near old trees while their mother reads a long letter "
-    "nobody knows where this road goes but everyone walks there after dinner with friends or alone under bright stars"
-).split()  # noqa: SIM905
+    "nobody knows where this road goes but everyone walks there after dinner with friends or alone under bright stars",
+)
 TARGET = ("ka", "li", "mo", "ne", "tu", "ra", "si", "vo", "ŋa", "до", "ми", "हि", "न्", "दी", "ක", "මි")
 NEW = 60
 KINDS = ("sentencepiece", "byte-level", "ignore-merges")
@@ -177,7 +179,7 @@ def test_every_new_token_is_produced(kind: str, made: Callable[[str], Any]) -> N
 def test_old_ids_never_move_and_new_ones_follow(kind: str, made: Callable[[str], Any]) -> None:
     source, out, report = made(kind)
     old, new = (AutoTokenizer.from_pretrained(str(folder)) for folder in (source, out))
-    assert {token: new.get_vocab()[token] for token in old.get_vocab()} == old.get_vocab()
+    assert old.get_vocab().items() <= new.get_vocab().items()
     assert sorted(set(new.get_vocab().values()) - set(old.get_vocab().values())) == list(
         range(report["first_new_id"], report["first_new_id"] + NEW)
     )

@@ -74,7 +74,7 @@ def test_real_tokenizers(shared_data: Path, tmp_path: Path, name: str, language:
     assert report["target_tokens_after"] < report["target_tokens_before"]
     assert report["slow_tokenizer"] == ("kept" if (source / "tokenizer.model").is_file() else "none")
     old, new = loaded(source), loaded(out)
-    assert {token: new.get_vocab()[token] for token in old.get_vocab()} == old.get_vocab()
+    assert old.get_vocab().items() <= new.get_vocab().items()
     first = report["first_new_id"]
     for text in english[:300]:
         before, after = old(text)["input_ids"], new(text)["input_ids"]
