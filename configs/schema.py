@@ -315,7 +315,7 @@ class AlignmentConfig(Config):
     alpha: float = Field(default=0.01, gt=0, description="Concentration of the Dirichlet prior.")
     p_null: float = Field(default=0.08, ge=0, lt=1, description="Probability that a word has no counterpart.")
     optimize_tension: bool = Field(default=True, description="Fit the diagonal prior's tension.")
-    tension: float = Field(default=4.0, gt=0, description="Initial tension of the diagonal prior.")
+    tension: float = Field(default=4.0, ge=1e-6, le=500, description="Initial tension of the diagonal prior.")
     lowercase: bool = Field(default=False, description="Align lower-cased words (counts are kept by cased token).")
     symmetrization: Symmetrization = Field(
         default="intersection", description="How the two directions' links are joined."
@@ -1024,6 +1024,17 @@ class RunConfig(Config):
             raise ValueError(
                 "mapping.trans_tokenization.compat 'published' reads expected counts of Model 1; set alignment.aligner "
                 "to builtin, alignment.model to model1 (6 iterations) and alignment.counts to expected"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _weighted_corpora_are_read(self) -> "RunConfig":
+        known = [] if self.bitext is None else [source.name for source in self.bitext.sources]
+        unknown = sorted(set(self.counts.corpus_weights) - set(known))
+        if unknown and self.bitext is not None:
+            raise ValueError(
+                f"counts.corpus_weights names {unknown[0]!r}, which is no source of bitext; its sources are: "
+                f"{', '.join(known)}"
             )
         return self
 

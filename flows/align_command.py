@@ -204,7 +204,9 @@ def run_align(options: AlignOptions) -> None:
         from tasks.alignment.align_text import Listener, align_text
         from tasks.alignment.child_process import ProgramError
 
-        console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else PIPE_WIDTH)
+        console = Console(
+            stderr=True, highlight=False, width=None if sys.stderr and sys.stderr.isatty() else PIPE_WIDTH
+        )
         display = AlignDisplay(console, options.quiet)
         listener = Listener(display.reading, display.note, display.training, display.writing)
         try:

@@ -1,6 +1,7 @@
 """The options of `langadapt align`: what they mean together, and what contradicts itself."""
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,8 @@ def check(options: AlignOptions) -> None:
     inputs = [options.both, options.fast_align_input, options.source or options.target]
     if sum(given is not None for given in inputs) != 1 or (options.source is None) != (options.target is None):
         raise InputError("name the text in one way: --source and --target, or --input, or -i")
+    if options.to_stdout and sys.stdout is None:
+        raise InputError("standard output is closed; open it, or name a file with --output")
     if options.format == "parquet" and options.to_stdout:
         raise InputError("--format parquet needs --output FILE; standard output takes only text")
     if options.model is not None and options.force is not None:
@@ -91,11 +94,15 @@ def check(options: AlignOptions) -> None:
         raise InputError(f"--model saves what the builtin aligners learn; {options.aligner} gives no tables")
     if options.count_kind == "expected" and options.counts is None:
         raise InputError("--count-kind expected says what --counts FILE is to hold; name the file too")
+    if options.count_kind == "expected" and not options.aligner.startswith("builtin"):
+        raise InputError(
+            f"--count-kind expected: {options.aligner} gives links only; leave it out, or take a builtin aligner"
+        )
     if options.model is not None and options.model.exists():
         raise InputError(f"--model {options.model} is there already; name a new folder")
     if options.force is not None:
         _check_force(options)
-    if options.no_null and not options.favor_diagonal:
+    if options.no_null and not (options.favor_diagonal or options.tension is not None):
         raise InputError("-N is there with -d only (IBM Model 1 is built with the NULL word)")
     for path in (options.output, options.counts, options.model):
         if path is not None and not path.absolute().parent.is_dir():
@@ -103,6 +110,26 @@ def check(options: AlignOptions) -> None:
     for path in (options.output, options.counts):
         if path is not None and path.is_dir():
             raise InputError(f"{path} is a folder; name a file")
+    _check_places(options)
+
+
+def _check_places(options: AlignOptions) -> None:
+    """No result takes the place of another or of what is read."""
+    from tasks.contract import InputError
+
+    read = [options.source, options.target, options.both, options.fast_align_input]
+    seen = {Path(text).resolve(): "the text that is read" for text in read if text not in (None, "-")}
+    results = {
+        "--output": None if options.to_stdout else options.output,
+        "--counts": options.counts,
+        "--model": options.model,
+    }
+    for name, path in results.items():
+        if path is None or (path.exists() and not path.is_file()):  # a pipe or a device may be named twice
+            continue
+        if path.resolve() in seen:
+            raise InputError(f"{name} {path} is also {seen[path.resolve()]}; name another place")
+        seen[path.resolve()] = name
 
 
 def _check_force(options: AlignOptions) -> None:

@@ -16,7 +16,7 @@ PIPE_WIDTH = 140  # columns where the output is no terminal
 def made_console(stderr: bool) -> Console:
     """A console on standard output or standard error."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
+    return Console(stderr=stderr, highlight=False, width=None if stream is not None and stream.isatty() else PIPE_WIDTH)
 
 
 console = made_console(stderr=False)

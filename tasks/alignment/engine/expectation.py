@@ -243,24 +243,33 @@ def add_cells(
     cell, first_cell, base = cells
     joint, reverse_joint, inverse, reverse_inverse = posteriors
     owner, mine, everything = owners
+    tokens = source_offsets[pairs[1]] - source_offsets[pairs[0]]
+    rows = np.empty((tokens + 1, 4), dtype=np.int64)  # first cell, target words, first target token, source token
+    found = 0
     for p in range(pairs[0], pairs[1]):
         t = target_offsets[p]
         m = target_offsets[p + 1] - t
         row = first_cell[p] - base
         for k in range(source_offsets[p], source_offsets[p + 1]):
-            if everything or owner[source[k]] == mine:
-                factor = np.float64(reverse_inverse[k])
-                row_cell, row_inverse, ahead = cell[row : row + m], inverse[t : t + m], cell[row + m : row + m + m]
-                for j in range(len(ahead)):
-                    prefetch(counts, ahead[j])
-                row_joint, row_reverse = joint[row : row + m], reverse_joint[row : row + m]
-                for j in range(m):
-                    c = row_cell[j]
-                    value = np.float64(row_joint[j]) * np.float64(row_inverse[j])
-                    other = np.float64(row_reverse[j]) * factor
-                    counts[c, 0] += (value + rounding) - rounding
-                    counts[c, 1] += (other + rounding) - rounding
+            rows[found, 0], rows[found, 1], rows[found, 2], rows[found, 3] = row, m, t, k
+            found += 1 if everything or owner[source[k]] == mine else 0
             row += m
+    # Only rows of its own are fetched ahead: those of others are being written by them.
+    for r in range(found):
+        row, m, t = rows[r, 0], rows[r, 1], rows[r, 2]
+        if r + 1 < found:
+            ahead = cell[rows[r + 1, 0] : rows[r + 1, 0] + rows[r + 1, 1]]
+            for j in range(len(ahead)):
+                prefetch(counts, ahead[j])
+        factor = np.float64(reverse_inverse[rows[r, 3]])
+        row_cell, row_inverse = cell[row : row + m], inverse[t : t + m]
+        row_joint, row_reverse = joint[row : row + m], reverse_joint[row : row + m]
+        for j in range(m):
+            c = row_cell[j]
+            value = np.float64(row_joint[j]) * np.float64(row_inverse[j])
+            other = np.float64(row_reverse[j]) * factor
+            counts[c, 0] += (value + rounding) - rounding
+            counts[c, 1] += (other + rounding) - rounding
 
 
 @compiled

@@ -50,6 +50,11 @@ class Threads:
         """The results of `function(*call)` for every call, at most `count` at a time, in the order of the calls."""
         if self._pool is None or len(calls) < 2:
             return [function(*call) for call in calls]
-        others = [self._pool.submit(function, *call) for call in calls[1:]]
-        first = function(*calls[0])
-        return [first, *(other.result() for other in others)]
+        shares = [calls[start :: self.count] for start in range(min(self.count, len(calls)))]
+
+        def work(share: Sequence[tuple[Any, ...]]) -> list[Any]:
+            return [function(*call) for call in share]
+
+        others = [self._pool.submit(work, share) for share in shares[1:]]
+        done = [work(shares[0]), *(other.result() for other in others)]
+        return [done[number % self.count][number // self.count] for number in range(len(calls))]

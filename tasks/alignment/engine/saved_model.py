@@ -1,5 +1,6 @@
 """A trained model in files (JSON and Parquet), and alignment of new text with it without training ("force align")."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ from tasks.alignment.engine.shards import Resources, Shards, concatenated, make_
 from tasks.contract import InputError
 
 VERSION = 1
+_FILES = ("translation.parquet", "source_words.parquet", "target_words.parquet")
 _TRANSLATION = pa.schema(
     [("source", pa.int32()), ("target", pa.int32()), ("forward", pa.float32()), ("reverse", pa.float32())]
 )
@@ -82,6 +84,7 @@ def save_model(
         "directions": list(trained.iterations),
         "tensions": list(model.tensions),
         "jumps": model.jumps.tolist(),
+        "sha256": {name: _sha256(folder / name) for name in _FILES},
     }
     (folder / "model.json").write_text(json.dumps(told, indent=2) + "\n")
 
@@ -100,6 +103,13 @@ def _rows(shards: Shards, columns: tuple[Column, ...]) -> Iterator[tuple[Array, 
         yield source[new], target[new], values[new]
 
 
+def _sha256(path: Path) -> str:
+    if not path.is_file():
+        raise InputError(f"{path} is missing: save the model again")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def load_model(folder: Path) -> SavedModel:
     """The model that `save_model` wrote into `folder`.
 
@@ -115,6 +125,9 @@ def load_model(folder: Path) -> SavedModel:
         raise InputError(
             f"{folder / 'model.json'} is of version {told.get('version')!r}, not {VERSION}: train it again"
         )
+    for name, digest in told["sha256"].items():
+        if _sha256(folder / name) != digest:
+            raise InputError(f"{folder / name} is not the file that was saved with this model: save the model again")
     texts = [side.column("text").combine_chunks() for side in sides]
     nulls = [side.column("null_probability").to_numpy() for side in sides]
     tensions = told["tensions"]

@@ -358,8 +358,8 @@ def test_shares_of_work_cover_everything_once() -> None:
         assert cuts[0] == 0
         assert cuts[-1] == len(weights_)
         assert (np.diff(cuts) >= 0).all()
-    heavy = owners(np.arange(5000, dtype=np.int64), 3)
-    loads = np.bincount(heavy, np.arange(5000), minlength=3)
+    owner = owners(np.arange(5000, dtype=np.int64), 3)
+    loads = np.bincount(owner, np.arange(5000), minlength=3)
     assert loads.max() / loads.min() < 1.05
 
 

@@ -418,3 +418,39 @@ def test_sizes(text, gib):
 def test_no_size():
     with pytest.raises(InputError, match="'4X'"):
         memory_gib("4X")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--output", "a"], "--output a is also the text that is read"),
+        (["--output", "x", "--counts", "x"], "--counts x is also --output"),
+        (["--counts", "x", "--model", "x"], "--model x is also --counts"),
+        (["--tension", "1e9"], "tension: Input should be less than or equal to 500"),
+        (["--tension", "1e-300"], "tension: Input should be greater than or equal to 0.000001"),
+        (["--aligner", "dictionary", "--counts", "x", "--count-kind", "expected"], "dictionary gives links only"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_read(align, text, arguments, message):
+    before = (text / "a").read_bytes()
+    code, out, err = align("--source", "a", "--target", "b", *arguments)
+    assert (code, out) == (2, "")
+    assert message in " ".join(err.split())
+    assert (text / "a").read_bytes() == before
+    assert not (text / "x").exists()
+
+
+@pytest.mark.parametrize("tension", ["1e-6", "500"])
+def test_links_at_the_ends_of_the_range_of_tensions(align, tension):
+    code, out, err = align("--input", "ab", "--tension", tension)
+    assert code == 0
+    assert "nan" not in err
+    assert sum(map(bool, out.splitlines())) > PAIRS / 2
+
+
+def test_a_model_with_a_file_of_another_is_refused(align, text):
+    align("--input", "ab", "--model", "m", "--quiet")
+    (text / "m" / "translation.parquet").write_bytes(b"PAR1")
+    code, _, err = align("--input", "ab", "--force", "m")
+    assert code == 2
+    assert "translation.parquet is not the file that was saved with this model" in " ".join(err.split())
