@@ -5,7 +5,8 @@ A gate with --check (exits 1 unless every bar is met). Sections:
   align   Align over 30,000 sentences;
   counts  trans-tokenization from token counts to the mapping, 50,000 tokens, 40 % of them without counts;
   focus   FOCUS, 32,000 shared and 50,000 new tokens, 300 dimensions;
-  clp     CLP, the same.
+  clp     CLP, the same;
+  clp-drop  the same with negative cosines left out, which writes the cosines out.
 Each runs in a process of its own on two processors. The loop does a sample (its share is shown) and is scaled up; its
 rows are compared with ours. Vocabularies, counts and text are made up (benchmarks/embeddings_inputs.py).
 Trap: on processors that others use, seconds say nothing: such a bar is DISTURBED, neither met nor missed.
@@ -41,6 +42,7 @@ class Bar:
 
 BARS = {
     "apply": Bar(10, 3), "align": Bar(20), "counts": Bar(5), "focus": Bar(60), "clp": Bar(60),
+    "clp-drop": Bar(60),
 }  # fmt: skip
 
 

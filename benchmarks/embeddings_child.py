@@ -78,18 +78,45 @@ def counts(scale: float) -> Result:
     given = Ingredients(target, source, SourcePieces(old, source), MappingConfig(), pairs, tokenizers=(new, old))
     method = load_initialiser("trans-tokenization")
     mapping, seconds = timed(lambda: method.build(given))
-    parts = np.array([name == "fallback-parts" for name in mapping.origins()])  # type: ignore[union-attr]
-    known = np.flatnonzero(~parts & ~target.special).tolist()
-    sample = np.flatnonzero(parts)[:: max(1, int(parts.sum()) // 100)]
+    parts = np.array([name == "fallback-parts" for name in mapping.origins()])
+    names = np.array(mapping.origins())
+    known = [i for i in np.flatnonzero(np.isin(names, ["aligned", "identical", "smoothed"])) if target.keys[i].strip()]
+    sample = np.flatnonzero(parts)[:: max(1, int(parts.sum()) // 100)].tolist()
 
-    def loop() -> None:
-        for row in sample.tolist():
-            inside = [i for i in known if target.keys[i] in target.keys[row]]
-            inside.sort(key=lambda i: len(target.keys[i]), reverse=True)
-            [i for n, i in enumerate(inside) if not any(target.keys[i] in target.keys[j] for j in inside[:n])]
+    def loop() -> list[np.ndarray]:
+        found = []
+        for row in sample:
+            key, taken = target.keys[row], []
+            places = [(-len(target.keys[i]), at, i) for i in known for at in starts(target.keys[i], key)]
+            for length, at, i in sorted(places):
+                if all(at - length <= other or at >= end for other, end, _ in taken):
+                    taken.append((at, at - length, i))
+            weights = np.zeros(len(source))
+            for _, _, i in taken:
+                ids, own = entries_of(mapping, i)
+                weights[ids] += own / len(taken)
+            found.append(weights)
+        return found
 
-    _, loop_seconds = timed(loop)
-    return {"seconds": seconds, "loop_seconds": loop_seconds, "sample": len(sample) / int(parts.sum()), "worst": 0.0}
+    slow, loop_seconds = timed(loop)
+    worst = worst_difference(mapping, dict(zip(sample, slow, strict=True)))
+    return {"seconds": seconds, "loop_seconds": loop_seconds, "sample": len(sample) / int(parts.sum()), "worst": worst}
+
+
+def starts(part: str, text: str) -> list[int]:
+    """Where `part` begins in `text`."""
+    return [at for at in range(len(text) - len(part) + 1) if text.startswith(part, at)] if part in text else []
+
+
+def worst_difference(mapping: TokenMapping, rows: dict[int, np.ndarray]) -> float:
+    """The greatest difference of a weight between the mapping and dense rows of weights."""
+    worst = 0.0
+    for row, weights in rows.items():
+        ids, found = entries_of(mapping, row)
+        dense = np.zeros(len(weights))
+        dense[ids] = found
+        worst = max(worst, float(np.abs(dense - weights).max()))
+    return worst
 
 
 def _shared_and_new(scale: float) -> tuple[Any, Any, int, int]:
@@ -110,7 +137,6 @@ def focus(scale: float) -> Result:
     vectors = _vectors(shared + new + 1, 300, 0)
     mapping, seconds = timed(lambda: focus_mapping(vectors, target, source))
     sample = np.arange(shared + 1, shared + new + 1, max(1, new // 100))
-    worst = 0.0
 
     def loop() -> list[np.ndarray]:
         anchors = vectors[1 : shared + 1]
@@ -124,21 +150,18 @@ def focus(scale: float) -> Result:
         return rows
 
     slow, loop_seconds = timed(loop)
-    for row, weights in zip(sample.tolist(), slow, strict=True):
-        ids, found = entries_of(mapping, row)
-        dense = np.zeros(shared + 1)
-        dense[ids] = found
-        worst = max(worst, float(np.abs(dense[1:] - weights).max()))
+    whole = [np.concatenate([[0.0], weights]) for weights in slow]  # <unk> is no anchor
+    worst = worst_difference(mapping, dict(zip(sample.tolist(), whole, strict=True)))
     return {"seconds": seconds, "loop_seconds": loop_seconds, "sample": len(sample) / new, "worst": worst}
 
 
-def clp(scale: float) -> Result:
+def clp(scale: float, negative: str = "keep") -> Result:
     """CLP, 32,000 shared and 50,000 new tokens, helper of 300 dimensions, source of 300."""
     source, target, shared, new = _shared_and_new(scale)
     helper = Helper(target, Tables(_vectors(shared + new + 1, 300, 0), None))
     tables = Tables(_vectors(shared + 1, 300, 1), None)
     given = Ingredients(
-        target, source, NoPieces(), MappingConfig(method="clp"),  # type: ignore[arg-type]
+        target, source, NoPieces(), MappingConfig(method="clp", clp={"negative": negative}),  # type: ignore[arg-type]
         source_tables=lambda: tables, helper=lambda: helper,
     )  # fmt: skip
     found, seconds = timed(lambda: load_initialiser("clp").build(given))
@@ -152,7 +175,8 @@ def clp(scale: float) -> Result:
         for row in found.rows[sample].tolist():
             own = helper.tables.input[row]
             cosines = anchors @ own / np.linalg.norm(anchors, axis=1) / np.linalg.norm(own)
-            rows.append(np.average(tables.input[: shared + 1], axis=0, weights=cosines))
+            weights = np.maximum(cosines, 0) if negative == "drop" else cosines
+            rows.append(np.average(tables.input[: shared + 1], axis=0, weights=weights))
         return rows
 
     slow, loop_seconds = timed(loop)
@@ -163,19 +187,23 @@ def clp(scale: float) -> Result:
 def align(scale: float) -> Result:
     """Align over 30,000 sentences; the loop: spans of all pairs of tokens of a sentence."""
     old, new = tokenizer(int(32_000 * scale), 1), tokenizer(int(50_000 * scale), 2)
-    source = vocabulary_of(old)
+    source, target = vocabulary_of(old), vocabulary_of(new)
     texts = list(sentences(int(30_000 * scale), 2))
-    with tempfile.TemporaryDirectory() as folder:
-        columns = {"text": texts, "corpus": ["made-up"] * len(texts)}
-        pq.write_table(pa.table(columns), Path(folder) / "train.parquet")
-        given = Ingredients(
-            vocabulary_of(new), source, SourcePieces(old, source), MappingConfig(method="align"),
-            tokenizers=(new, old), corpus=Path(folder), work=Path(folder),
-        )  # fmt: skip
-        _, seconds = timed(lambda: load_initialiser("align").build(given))
+
+    def build(texts: list[str]) -> TokenMapping:
+        with tempfile.TemporaryDirectory() as folder:
+            columns = {"text": texts, "corpus": ["made-up"] * len(texts)}
+            pq.write_table(pa.table(columns), Path(folder) / "train.parquet")
+            given = Ingredients(
+                target, source, SourcePieces(old, source), MappingConfig(method="align"),
+                tokenizers=(new, old), corpus=Path(folder), work=Path(folder),
+            )  # fmt: skip
+            return load_initialiser("align").build(given)
+
+    _, seconds = timed(lambda: build(texts))
     sample = texts[:: max(1, len(texts) // 300)]
 
-    def loop() -> None:
+    def loop() -> dict[int, np.ndarray]:
         found: dict[int, Counter[tuple[int, ...]]] = defaultdict(Counter)
         for text in sample:
             sides = [side(text, add_special_tokens=False, return_offsets_mapping=True) for side in (new, old)]
@@ -186,17 +214,25 @@ def align(scale: float) -> Result:
                     if (first >= start and last <= end) or (first <= start and last >= end)
                 ]
                 found[target_id][tuple(inside)] += 1
-        for tuples in found.values():
-            row: dict[int, float] = defaultdict(float)
+        rows = {}
+        for target_id, tuples in found.items():
+            rows[target_id] = np.zeros(len(source))
             for inside, times in tuples.items():
                 for token in inside:
-                    row[token] += times / tuples.total() / len(inside)
+                    rows[target_id][token] += times / tuples.total() / len(inside)
+        return rows
 
-    _, loop_seconds = timed(loop)
-    return {"seconds": seconds, "loop_seconds": loop_seconds, "sample": len(sample) / len(texts), "worst": 0.0}
+    slow, loop_seconds = timed(loop)
+    mapping = build(sample)
+    origins = mapping.origins()
+    worst = worst_difference(mapping, {row: weights for row, weights in slow.items() if origins[row] == "align"})
+    return {"seconds": seconds, "loop_seconds": loop_seconds, "sample": len(sample) / len(texts), "worst": worst}
 
 
-SECTIONS = {"apply": apply, "align": align, "counts": counts, "focus": focus, "clp": clp}
+SECTIONS: dict[str, Callable[[float], Result]] = {
+    "apply": apply, "align": align, "counts": counts, "focus": focus, "clp": clp,
+    "clp-drop": lambda scale: clp(scale, "drop"),
+}  # fmt: skip
 
 if __name__ == "__main__":
     torch.set_num_threads(int(sys.argv[4]))

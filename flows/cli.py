@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from configs.load import ConfigError
+from configs.faults import ConfigError
 from flows.align_command import align
 from flows.compare_command import compare
 from flows.console_tables import cell, table
@@ -156,7 +156,7 @@ def status(
     """List the newest runs and what became of their stages."""
     from flows.inspection import newest_runs
 
-    runs = newest_runs(settings(store), limit)
+    runs = list(newest_runs(settings(store), limit))
     if as_json:
         print_json([{name: value for name, value in run.items() if name != "config"} for run in runs])
         return

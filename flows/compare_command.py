@@ -1,6 +1,7 @@
 """The command `langadapt compare`: initialisers of one language beside each other, before any training."""
 
 import os
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -33,7 +34,7 @@ def compare(
 ) -> None:
     """Compare initialisers: bits per byte of each one's model before any training. What they share is done once."""
     set_prefect_defaults()
-    from flows.comparison import ComparisonRequest, prepare_comparison
+    from flows.comparison import ComparisonRequest, left_out, prepare_comparison
     from flows.display import ConsoleDisplay, use_display
     from flows.runner import FAILED, run_in_process
 
@@ -44,6 +45,7 @@ def compare(
     display = ConsoleDisplay(errors if as_json else console)
     if plan:
         ConsoleDisplay(console).plan(prepared.plan)
+        _print_left_out({item.initialiser: item.reason for item in left_out(prepared)})
         return
     if prefect is None:
         prefect = options.server_configured()
@@ -78,12 +80,15 @@ def _print_result(result: dict[str, Any]) -> None:
     ]
     header = ["initialiser", "bits per byte", "perplexity per native token", "coverage"]
     console.print(table("Before any training", header, rows))
-    for row in result["results"]:
-        if row["skipped"]:
-            console.print(f"left out: {row['initialiser']}: {row['skipped']}", soft_wrap=True, markup=False)
+    _print_left_out({row["initialiser"]: row["skipped"] for row in result["results"] if row["skipped"]})
     cached = sum(stage["status"] == "Cached" for stage in result["stages"])
     console.print(f"{len(result['stages'])} stages, {cached} cached, {result['seconds']:.1f} s. Run {result['run_id']}")
     console.print(f"Report: {result['report']}", soft_wrap=True)
+
+
+def _print_left_out(reasons: Mapping[str, str]) -> None:
+    for name, reason in reasons.items():
+        console.print(f"left out: {name}: {reason}", soft_wrap=True, markup=False)
 
 
 def _number(value: float | None) -> str:

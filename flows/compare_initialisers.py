@@ -10,9 +10,8 @@ from prefect import flow, get_run_logger
 from pydantic import Field
 
 from configs.load import available
-from flows.comparison import ComparisonRequest, initialisers, prepare_comparison
+from flows.comparison import ComparedStage, ComparisonRequest, initialisers, prepare_comparison
 from flows.display import current_display
-from flows.graph import StageName
 from flows.runner import drive
 from flows.settings import settings
 from flows.stage_tasks import publish_report, stage_tasks
@@ -47,7 +46,7 @@ def compare_initialisers(
     overrides: Annotated[
         list[str], Field(description="Changed values, one 'key=value' a row, for instance 'tokenizer.vocab_size=8000'.")
     ] = [],  # noqa: B006
-    rerun: Annotated[list[StageName], Field(description="Stages to run again although they are cached.")] = [],  # noqa: B006
+    rerun: Annotated[list[ComparedStage], Field(description="Stages to run again although they are cached.")] = [],  # noqa: B006
 ) -> dict[str, Any]:
     """Compare initialisers.
 

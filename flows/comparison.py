@@ -5,9 +5,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Literal
 
-from configs.load import ConfigError, compose, load_recipe
-from configs.schema import ComparisonConfig, MappingConfig, ReportNode, RunConfig, Skipped, key_fields
+from configs.faults import ConfigError
+from configs.load import compose, load_recipe
+from configs.schema import (
+    METHOD_OF_SETTING,
+    ComparisonConfig,
+    MappingConfig,
+    ReportNode,
+    RunConfig,
+    Skipped,
+    key_fields,
+    method_sections,
+)
 from flows.graph import Node, ancestors, build_graph, matching
 from flows.plan import make_plan
 from flows.runner import Preparation, Tolerance
@@ -17,8 +28,12 @@ from storage.store import Store
 from tasks.contract import InputError
 
 NAME = "compare-initialisers"
-NEEDS_NOTHING = "random"
+NEEDS_NOTHING = "mean"
 WANTED = ("evaluation.initial", "evaluation.source")
+ComparedStage = Literal[
+    "sample", "corpus", "bitext", "tokenizer", "pretraining", "fertility", "alignment", "counts", "mapping",
+    "initial-model", "evaluation", "comparison",
+]  # fmt: skip
 COMPARED = {"mapping": "mapping", "initial-model": "model", "evaluation.initial": "evaluation"}
 """Node of a run -> name of the comparison's input, which the initialiser's name follows."""
 
@@ -71,23 +86,15 @@ def prepare_comparison(request: ComparisonRequest, where: Settings) -> Preparati
 
     Raises:
         ConfigError: a name or an override cannot be used.
-        InputError: what every initialiser needs is missing.
+        InputError: what every initialiser needs is missing, or what each of them needs.
     """
     names = _checked(request.initialisers)
+    for text in request.overrides:
+        _refuse_unread(text, names)
     store = open_store(where)
     base = _compose(request, NEEDS_NOTHING)
     _graph(base, where, store)  # its faults are those of the language or the model, not of an initialiser
-    graphs: dict[str, tuple[Node, ...]] = {}
-    skipped: dict[str, str] = {}
-    for name in names:
-        try:
-            graphs[name] = _graph(_compose(request, name), where, store)
-        except ConfigError as error:
-            if _fits_by_itself(request, name):
-                raise
-            skipped[name] = str(error)
-        except InputError as error:
-            skipped[name] = str(error)
+    graphs, skipped = _graphs(request, names, base, where, store)
     branches = join(graphs)
     own_ids = branches.ids.values()
     node = _comparison(base, request, branches, skipped)
@@ -101,6 +108,39 @@ def prepare_comparison(request: ComparisonRequest, where: Settings) -> Preparati
     return Preparation(asked, run, nodes, forced, store, plan, new_run_id(run), tolerance)
 
 
+def left_out(prepared: Preparation) -> tuple[Skipped, ...]:
+    """The initialisers that a prepared comparison does without from the start, and why."""
+    config = prepared.nodes[-1].config
+    return config.skipped if isinstance(config, ComparisonConfig) else ()
+
+
+def _graphs(
+    request: ComparisonRequest, names: Sequence[str], base: RunConfig, where: Settings, store: Store
+) -> tuple[dict[str, tuple[Node, ...]], dict[str, str]]:
+    """The graph of each initialiser that can run, and for the others why they cannot.
+
+    Raises:
+        ConfigError: an override cannot be used.
+        InputError: none can run.
+    """
+    expands = base.tokenizer.strategy == "expand"
+    graphs: dict[str, tuple[Node, ...]] = {}
+    skipped: dict[str, str] = {}
+    for name in names:
+        try:
+            graphs[name] = _graph(_compose(request, name, expands), where, store)
+        except ConfigError as error:
+            if _fits_by_itself(request, name, expands):
+                raise
+            skipped[name] = str(error)
+        except InputError as error:
+            skipped[name] = str(error)
+    if not graphs:
+        reasons = "\n".join(f"{name}: {reason}" for name, reason in skipped.items())
+        raise InputError(f"none of the initialisers can run:\n{reasons}")
+    return graphs, skipped
+
+
 def _checked(wanted: Sequence[str]) -> tuple[str, ...]:
     known = initialisers()
     for name in wanted:
@@ -111,31 +151,47 @@ def _checked(wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wanted)) or known
 
 
-def _compose(request: ComparisonRequest, name: str) -> RunConfig:
+def _refuse_unread(override: str, names: Sequence[str]) -> None:
+    """Refuse an override that would choose the initialiser, or that none of those compared reads."""
+    parts = _key(override)
+    if parts in (["mapping"], ["mapping", "method"]):
+        raise ConfigError(f"override {override!r}: a comparison chooses the initialisers by --initialisers")
+    wanted = _method_of(parts)
+    if wanted is not None and wanted not in names:
+        raise ConfigError(f"override {override!r}: {wanted!r} is not among those compared: {', '.join(names)}")
+
+
+def _method_of(parts: Sequence[str]) -> str | None:
+    """The initialiser that alone reads the value with this key; None where all do, or where there is no such key."""
+    if parts[0] != "mapping" or len(parts) < 2:
+        return None
+    return parts[1].replace("_", "-") if parts[1] in method_sections() else METHOD_OF_SETTING.get(parts[1])
+
+
+def _compose(request: ComparisonRequest, name: str, expands: bool = False) -> RunConfig:
     """The recipe with the initialiser `name`, which gets its defaults and the overrides that are meant for it.
+
+    Args:
+        request: what is compared.
+        name: the initialiser.
+        expands: the vocabulary is the source's with new tokens; 'random' then draws the rows of those alone.
 
     Raises:
         ConfigError: an override cannot be used, or the language lacks what the initialiser needs.
     """
     recipe = load_recipe(request.recipe).mapping
-    mapping = recipe if recipe.method == name else MappingConfig.model_validate({"method": name, "seed": recipe.seed})
-    own = []
-    for text in request.overrides:
-        parts = _key(text)
-        if parts[:2] == ["mapping", "method"]:
-            raise ConfigError(f"override {text!r}: a comparison chooses the initialisers by --initialisers")
-        if parts[0] == "mapping" and len(parts) > 2 and parts[1] != name.replace("-", "_"):
-            continue
-        own.append(text)
+    plain = {"method": name, "seed": recipe.seed, "copy_shared": expands and name == "random"}
+    mapping = recipe if recipe.method == name else MappingConfig.model_validate(plain)
+    own = [text for text in request.overrides if _method_of(_key(text)) in (None, name)]
     whole = "mapping=" + json.dumps(mapping.model_dump(mode="json"))
     return compose(request.language, request.model, request.recipe, (whole, *own))
 
 
-def _fits_by_itself(request: ComparisonRequest, name: str) -> bool:
+def _fits_by_itself(request: ComparisonRequest, name: str, expands: bool) -> bool:
     """Whether the initialiser could run but for the overrides of its parameters."""
     plain = tuple(text for text in request.overrides if _key(text)[0] != "mapping")
     try:
-        _compose(replace(request, overrides=plain), name)
+        _compose(replace(request, overrides=plain), name, expands)
     except ConfigError:
         return False
     return plain != request.overrides

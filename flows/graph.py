@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from configs.load import ConfigError
+from configs.faults import ConfigError
 from configs.schema import (
     AlignmentConfig,
+    BitextConfig,
     BuiltModel,
     Config,
     CorpusConfig,
@@ -36,7 +37,6 @@ from tasks.contract import InputError
 StageName = Literal[
     "sample", "corpus", "bitext", "tokenizer", "pretraining", "fertility", "alignment", "counts", "mapping",
     "initial-model", "embeddings", "training", "evaluation", "report",
-    "comparison",
 ]  # fmt: skip
 
 
@@ -126,19 +126,18 @@ def build_graph(run: RunConfig, data_root: Path, index: Path) -> tuple[Node, ...
     language, pair = run.language, f"{run.source_language}-{run.language}"
     add = builder.add
     corpus = builder.corpus("corpus", "corpus", f"corpus {language}", run.corpus)
-    bitext = None
-    if run.bitext is not None and run.reads_bitext:
-        bitext = builder.corpus("bitext", "bitext", f"bitext {pair}", run.bitext)
+    bitexts = {code: _bitext(builder, code, config) for code, config in run.bitexts_read.items()}
     vocabulary = _vocabulary_inputs(builder, source, corpus)
     tokenizer = add(_node("tokenizer", "tokenizer", f"tokenizer {language}", run.tokenizer, vocabulary))
     both = {"tokenizer": tokenizer, "source_tokenizer": source.tokenizer}
     fertility = _node("fertility", "fertility", f"fertility {language}", run.fertility, {**both, "corpus": corpus})
     held_out = {"corpus": corpus, "fertility": add(fertility)}  # the initial model is verified on it
-    read = {"corpus": corpus, "source_model": source.model, **_from_bitext(builder, both, bitext)}
+    read = {"corpus": corpus, "source_model": source.model, **_from_bitexts(builder, both, bitexts)}
     if "helper" in run.mapping.needs():
         helper = required_helper(run, f"mapping.method {run.mapping.method!r}")
         read["helper"] = helper_model(helper, data_root, index).model
-    needed: dict[str, str | External] = {name: read[name] for name in run.mapping.needs()}
+    wanted = (*run.mapping.needs(), *(f"counts.{code}" for code in run.mapping.merged_languages()))
+    needed: dict[str, str | External] = {name: read[name] for name in wanted}
     node = _node("mapping", "mapping", f"mapping {pair}", run.mapping, {**both, **needed})
     mapping = add(replace(node, files=local_files(run.mapping.files(), data_root, index, "mapping {!r}")))
     model = add(
@@ -200,6 +199,8 @@ def _vocabulary_inputs(builder: GraphBuilder, source: _Parts, corpus: str) -> di
         inputs[f"corpus.{code}"] = (
             known[0] if known else builder.corpus(f"corpus.{code}", "corpus", f"corpus {code}", config)
         )
+    if run.tokenizer.strategy == "train" and run.tokenizer.keep_added_tokens:
+        inputs["source_tokenizer"] = source.tokenizer
     if run.tokenizer.strategy == "expand":
         inputs |= {"source_tokenizer": source.tokenizer, **_source_text(builder)}
     if run.tokenizer.strategy == "existing":
@@ -209,27 +210,60 @@ def _vocabulary_inputs(builder: GraphBuilder, source: _Parts, corpus: str) -> di
     return inputs
 
 
-def _from_bitext(
-    builder: GraphBuilder, tokenizers: Mapping[str, str | External], bitext: str | None
+def _bitext(builder: GraphBuilder, code: str, config: BitextConfig) -> str:
+    """Add the parallel text with the source language `code`; its node."""
+    run = builder.run
+    return builder.corpus(_of_language("bitext", run, code), "bitext", f"bitext {code}-{run.language}", config)
+
+
+def _of_language(name: str, run: RunConfig, code: str) -> str:
+    """A node's id; the code of a source language that is not the usual one follows it."""
+    return name if code == run.source_language else f"{name}.{code}"
+
+
+def _from_bitexts(
+    builder: GraphBuilder, tokenizers: Mapping[str, str | External], bitexts: Mapping[str, str]
 ) -> dict[str, str | External]:
-    """The bitext and what the mapping needs of what is counted on it, each stage once, by the mapping's input names.
+    """The bitext and what the mapping needs of what is counted on it, by the mapping's input names.
+
+    Args:
+        builder: collects the nodes.
+        tokenizers: the inputs `tokenizer` and `source_tokenizer` of an alignment.
+        bitexts: nodes of the parallel texts, by the code of the source language.
 
     Raises:
         InputError: the aligner cannot do what is asked, its program is not there, or a file is missing.
     """
-    run, needs = builder.run, builder.run.mapping.needs()
-    if bitext is None:
-        return {}
-    made: dict[str, str | External] = {"bitext": bitext}
-    pair = f"{run.source_language}-{run.language}"
-    if "alignment" in needs or "counts" in needs:
-        node = _node("alignment", "alignment", f"align {pair}", run.alignment, {**tokenizers, "bitext": bitext})
-        files = _aligner_files(run.alignment, builder.data_root, builder.index)
-        made["alignment"] = builder.add(replace(node, files=files))
-    if "counts" in needs:
-        inputs = {"alignment": made["alignment"]}
-        made["counts"] = builder.add(_node("counts", "counts", f"counts {pair}", run.counts, inputs))
+    run, merged = builder.run, builder.run.mapping.merged_languages()
+    made: dict[str, str | External] = {}
+    for code, bitext in bitexts.items():
+        own = code == run.source_language
+        needs = {*(run.mapping.needs() if own else ()), *(("counts",) if code in merged else ())}
+        found = {"bitext": bitext}
+        if not needs.isdisjoint(("alignment", "counts")):
+            found["alignment"] = _alignment(builder, tokenizers, code, bitext)
+        if "counts" in needs:
+            found["counts"] = made[f"counts.{code}"] = _counts(builder, code, found["alignment"])
+        made |= found if own else {}
     return made
+
+
+def _alignment(builder: GraphBuilder, tokenizers: Mapping[str, str | External], code: str, bitext: str) -> str:
+    run = builder.run
+    label = f"align {code}-{run.language}"
+    inputs = {**tokenizers, "bitext": bitext}
+    node = _node(_of_language("alignment", run, code), "alignment", label, run.alignment, inputs)
+    return builder.add(replace(node, files=_aligner_files(run.alignment, builder.data_root, builder.index)))
+
+
+def _counts(builder: GraphBuilder, code: str, alignment: str) -> str:
+    """Add the counts on an alignment, with those corpus weights that are for its sources."""
+    run = builder.run
+    names = {source.name for source in run.bitexts_read[code].sources}
+    weights = {name: weight for name, weight in run.counts.corpus_weights.items() if name in names}
+    config = run.counts.model_copy(update={"corpus_weights": weights})
+    label = f"counts {code}-{run.language}"
+    return builder.add(_node(_of_language("counts", run, code), "counts", label, config, {"alignment": alignment}))
 
 
 def _source_text(builder: GraphBuilder) -> dict[str, str]:
@@ -240,7 +274,7 @@ def _source_text(builder: GraphBuilder) -> dict[str, str]:
     if run.bitext is None:
         return {}
     if "bitext" not in builder.nodes:
-        builder.corpus("bitext", "bitext", f"bitext {run.source_language}-{run.language}", run.bitext)
+        _bitext(builder, run.source_language, run.bitext)
     return {"bitext": "bitext"}
 
 

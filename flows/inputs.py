@@ -13,9 +13,10 @@ from typing import Any
 from configs.schema import BitextConfig, CorpusConfig, FileSource, HubModel, HubSource, LocalModel
 from storage.external import digest_file_cached, digest_folder_cached
 from tasks.contract import InputError
-from tasks.tokenizer.load import TOKENIZER_FILES, VOCABULARY_FILES
+from tasks.pretrained import TEMPLATES, TOKENIZER_FILES, VOCABULARY_FILES, has_tokenizer, tokenizer_inputs
 
 MODEL_FILES = ("config.json", "generation_config.json", "*.safetensors", "*.safetensors.index.json")
+HUB_TOKENIZER_FILES = (*TOKENIZER_FILES, f"{TEMPLATES}/*.jinja", "config.json")
 COMMIT_LENGTH = 40
 
 
@@ -156,7 +157,7 @@ def local_model(config: LocalModel, data_root: Path, index: Path, what: str = "s
     faults += _unreadable(folder, names)
     if faults:
         raise InputError(f"{what} folder {folder}: " + "; ".join(faults))
-    tokenizer = [name for name in names if name in TOKENIZER_FILES]
+    tokenizer = tokenizer_inputs(folder)
     weights = [name for name in names if any(fnmatch(name, pattern) for pattern in MODEL_FILES)]
     return SourceModel(
         model=_folder(folder, sorted({*weights, *tokenizer}), index, f"model folder {folder}"),
@@ -187,10 +188,9 @@ def helper_tokenizer(config: LocalModel | HubModel, data_root: Path, index: Path
     folder = _below(config, data_root)
     if not folder.is_dir():
         raise InputError(f"helper model {config.name!r}: there is no folder {folder}")
-    names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name in TOKENIZER_FILES)
-    if not any(name in VOCABULARY_FILES for name in names):
+    if not has_tokenizer(folder):
         raise InputError(f"helper model folder {folder}: no tokenizer (one of {', '.join(VOCABULARY_FILES)})")
-    return _folder(folder, names, index, f"tokenizer of {folder}")
+    return _folder(folder, tokenizer_inputs(folder), index, f"tokenizer of {folder}")
 
 
 def _below(config: LocalModel, data_root: Path) -> Path:
@@ -240,7 +240,8 @@ def hub_model(config: HubModel) -> SourceModel:
         )
 
     return SourceModel(
-        model=external("model", MODEL_FILES + TOKENIZER_FILES), tokenizer=external("tokenizer", TOKENIZER_FILES)
+        model=external("model", MODEL_FILES + HUB_TOKENIZER_FILES),
+        tokenizer=external("tokenizer", HUB_TOKENIZER_FILES),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configs.load import ConfigError
+from configs.faults import ConfigError
 from configs.schema import valid_code
 from flows.inspection import newest_runs
 from flows.settings import Settings, open_store
@@ -55,7 +55,7 @@ def find_mapping(where: Settings, what: str) -> FoundMapping:
 
 def _of_runs(where: Settings, what: str) -> dict[str, str]:
     """Key -> label of the mappings of the newest run of the language or of the run of that id."""
-    for run in newest_runs(where, limit=10_000):
+    for run in newest_runs(where):
         if run["run_id"].startswith(what) or (valid_code(what) and run.get("language") == what):
             stages = [stage for stage in run["stages"] if stage["stage"] == STAGE]
             if stages:

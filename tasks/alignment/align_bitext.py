@@ -21,8 +21,8 @@ from tasks.alignment.encoded_bitext import (
     Units,
     encode_bitext,
     frequencies,
-    load_tokenizer,
     lowercased,
+    unit_tokenizer,
 )
 from tasks.alignment.links import Int32, Links, format_pharaoh, links_of_best, parts, sort_links
 from tasks.alignment.machine import memory_budget
@@ -93,7 +93,7 @@ def _folder(work: Path, name: str) -> Path:
 def _encoded(context: StageContext) -> EncodedBitext:
     def tokenizers() -> Any:
         return tuple(
-            load_tokenizer(context.inputs[name], role)
+            unit_tokenizer(context.inputs[name], role)
             for name, role in (("source_tokenizer", "source tokenizer"), ("tokenizer", "target tokenizer"))
         )
 

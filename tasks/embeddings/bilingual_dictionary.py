@@ -1,6 +1,5 @@
 """Bilingual dictionaries: read from a file, or derived from an alignment's counts."""
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.contract import InputError
+from tasks.embeddings.text_lines import numbered_lines
 
 _HEADERS = {("src", "tgt"), ("source", "target")}
 
@@ -16,23 +16,22 @@ _HEADERS = {("src", "tgt"), ("source", "target")}
 def read_dictionary(path: Path) -> list[tuple[str, str]]:
     """The entries (source text, target text) of a word list, one `source<TAB>target` a line; plain, .gz or .zst.
 
-    Empty lines and a first line `src<TAB>tgt` or `source<TAB>target` are no entries. Equal entries are kept once each
-    time they occur.
+    Empty lines and a first line `src<TAB>tgt` or `source<TAB>target` are no entries. Equal entries are kept each time
+    they occur.
 
     Raises:
-        InputError: a line has not two fields, an entry's side is empty, or there is no entry.
+        InputError: it cannot be read, a line has not two fields, an entry's side is empty, or there is no entry.
     """
     entries: list[tuple[str, str]] = []
-    with pa.input_stream(str(path), compression="detect") as raw, io.TextIOWrapper(raw, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            fields = tuple(field.strip() for field in line.rstrip("\r\n").split("\t"))
-            if fields == ("",) or (number == 1 and fields in _HEADERS):
-                continue
-            if len(fields) != 2 or not all(fields):
-                raise InputError(
-                    f"dictionary {path.name}, line {number}: {line.strip()!r}; expected `source<TAB>target`, both there"
-                )
-            entries.append((fields[0], fields[1]))
+    for number, line in numbered_lines(path, "dictionary"):
+        fields = tuple(field.strip() for field in line.split("\t"))
+        if fields == ("",) or (number == 1 and fields in _HEADERS):
+            continue
+        if len(fields) != 2 or not all(fields):
+            raise InputError(
+                f"dictionary {path.name}, line {number}: {line.strip()!r}; expected `source<TAB>target`, both there"
+            )
+        entries.append((fields[0], fields[1]))
     if not entries:
         raise InputError(f"dictionary {path.name}: there is no entry in it")
     return entries

@@ -40,8 +40,8 @@ class Check:
         return known | {"message": self.message, "rows": [int(row) for row in self.rows[:_KEPT]]}
 
     def told(self, token: Callable[[int], str]) -> str:
-        """Name, message and the first rows with their tokens."""
-        text = f"{self.name}: {self.message}"
+        """The message, and the first rows with their tokens."""
+        text = self.message
         if len(self.rows):
             shown = ", ".join(f"{int(row)} {token(int(row))!r}" for row in self.rows[:_SHOWN])
             text += f" (rows {shown}{', ...' if len(self.rows) > _SHOWN else ''})"

@@ -59,10 +59,13 @@ def read_dense_table(folder: Path, table: Literal["input", "head"]) -> NDArray[n
     if rows.ndim != 2 or not np.isfinite(rows).all():
         raise InputError(f"mapping: the rows {table!r} in {DENSE} are no finite table; build the mapping again")
     ids = _read(folder, "rows")
-    if len(rows) == 1 and ids is not None:
+    count = 0 if ids is None else len(ids)
+    if len(rows) not in (1, count):
+        raise InputError(f"mapping: {DENSE} has {count} ids and {len(rows)} rows {table!r}; build the mapping again")
+    if len(rows) == 1:
         # Unlike broadcast_to, writable in name, which torch asks for.
         row = rows.astype(np.float32)
-        return np.lib.stride_tricks.as_strided(row, (len(ids), row.shape[1]), (0, row.itemsize))
+        return np.lib.stride_tricks.as_strided(row, (count, row.shape[1]), (0, row.itemsize))
     return rows.astype(np.float32, copy=False)
 
 

@@ -28,7 +28,8 @@ class DenseRows:
 
     def __post_init__(self) -> None:
         if self.input.shape[:1] != self.rows.shape or (self.head is not None and self.head.shape != self.input.shape):
-            raise ValueError(f"{len(self.rows)} rows, but input {self.input.shape} and head of another shape")
+            head = None if self.head is None else self.head.shape
+            raise ValueError(f"{len(self.rows)} rows need tables as long, got input {self.input.shape}, head {head}")
         inside = not len(self.rows) or 0 <= self.rows[0] <= self.rows[-1] < self.mapping.target_size
         if np.any(np.diff(self.rows) <= 0) or not inside:
             raise ValueError("rows must be ascending target ids")

@@ -1,6 +1,7 @@
 """What an initialiser reads, loaded from the mapping stage's inputs."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from tasks.contract import InputError, StageContext
 from tasks.embeddings.canonical import Vocabulary, vocabulary_of
 from tasks.embeddings.registry import Helper, Ingredients, Tables, TokenPairs
 from tasks.embeddings.source_pieces import SourcePieces
-from tasks.tokenizer.load import load_tokenizer
+from tasks.pretrained import load_tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -48,8 +49,11 @@ def load_ingredients(context: StageContext) -> Ingredients:
         raise InputError(f"mapping: a tokenizer has no tokens (target {len(target)}, source {len(source)})")
     given, counts_of = _inputs(context.inputs), _by_language(context.inputs)
     for need in config.needs():
-        if need not in given and not (need == "counts" and counts_of):
+        if need not in given:
             raise InputError(f"mapping: the initialiser {config.method!r} needs {_MEANING[need]}")
+    for code in config.merged_languages():
+        if code not in counts_of:
+            raise InputError(f"mapping: the initialiser {config.method!r} needs counts of source language {code!r}")
     sizes = (len(target), len(source))
     model, helper = given.get("source_model"), given.get("helper")
     return Ingredients(
@@ -63,8 +67,8 @@ def load_ingredients(context: StageContext) -> Ingredients:
         corpus=given.get("corpus"),
         alignment=given.get("alignment"),
         bitext=given.get("bitext"),
-        source_tables=None if model is None else lambda: load_tables(model, "source model", len(source)),
-        helper=None if helper is None else lambda: load_helper(helper),
+        source_tables=None if model is None else cache(lambda: load_tables(model, "source model", len(source))),
+        helper=None if helper is None else cache(lambda: load_helper(helper)),
         files=context.files,
         work=context.work,
     )
@@ -81,13 +85,10 @@ def load_tables(folder: Path, role: str, tokens: int) -> Tables:
     Raises:
         InputError: it cannot be read, or a row of a token is not finite.
     """
-    from tasks.embeddings.model_tables import read_model_tables
+    from tasks.embeddings.stored_model import open_model
 
-    try:
-        tables = read_model_tables(folder)
-    except InputError as error:
-        raise InputError(f"mapping: {role}: {error}") from error
-    found = {name: _finite(table, f"{role}: {name} row", tokens) for name, table in tables.named().items()}
+    tables = open_model(folder, role).tables.embeddings()
+    found = {name: _finite(table.read(), f"{role}: {name} row", tokens) for name, table in tables.items()}
     return Tables(found["input"], found.get("head"))
 
 
@@ -125,7 +126,7 @@ def _inputs(inputs: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _by_language(inputs: Mapping[str, Path]) -> dict[str, Path]:
-    """The counts of each of several source languages, by its code (inputs `counts.<code>`)."""
+    """The counts of each source language that is merged with others, by its code (inputs `counts.<code>`)."""
     lead = "counts."
     return {name.removeprefix(lead): folder for name, folder in inputs.items() if name.startswith(lead)}
 

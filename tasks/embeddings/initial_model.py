@@ -10,9 +10,9 @@ import torch
 
 from configs.schema import InitialModelConfig
 from tasks.contract import InputError, Progress, no_progress
-from tasks.embeddings.model_config import new_config, new_generation_config, save_configs
+from tasks.embeddings.model_config import NewVocabulary, new_config, new_generation_config, save_configs
 from tasks.embeddings.new_table import NewRows, TableName, new_table
-from tasks.embeddings.safetensors_reader import DTYPES, Shard, StoredTensor, read_shards
+from tasks.embeddings.safetensors_reader import DTYPES, StoredTensor
 from tasks.embeddings.safetensors_writer import (
     NewTensor,
     shard_names,
@@ -21,35 +21,11 @@ from tasks.embeddings.safetensors_writer import (
     write_index,
     write_safetensors,
 )
-from tasks.embeddings.vocabulary_tables import VocabularyTables, find_tables, meta_model, read_config
+from tasks.embeddings.stored_model import StoredModel, open_model
+from tasks.pretrained import load_generation_config
 
+ROLE = "source model"  # in errors
 _STORED_AS = {"float32": "F32", "bfloat16": "BF16"}
-
-
-@dataclass(frozen=True)
-class SourceModel:
-    """A model folder, of which nothing but the headers has been read.
-
-    Attributes:
-        folder: where it is.
-        model: its modules without weights (on the meta device).
-        shards: its files.
-        tables: its vocabulary tables.
-    """
-
-    folder: Path
-    model: Any
-    shards: tuple[Shard, ...]
-    tables: VocabularyTables
-
-    def named_tables(self) -> dict[TableName, StoredTensor]:
-        """The vocabulary tables by name; no LM head where it is tied, no bias where there is none."""
-        named: dict[TableName, StoredTensor | None] = {
-            "input embeddings": self.tables.input,
-            "LM head": self.tables.head,
-            "LM head's bias": self.tables.bias,
-        }
-        return {name: tensor for name, tensor in named.items() if tensor is not None}
 
 
 @dataclass(frozen=True)
@@ -73,21 +49,24 @@ class WrittenModel:
     drawn: int
 
 
-def open_source(folder: Path) -> SourceModel:
-    """The causal language model in `folder`: configuration, headers of its safetensors files, and its tables' names.
+def open_source(folder: Path) -> StoredModel:
+    """The source model in `folder`; nothing but headers is read.
 
     Raises:
-        InputError: no model that transformers knows, no safetensors weights, damaged or missing files, no vocabulary
-            tables.
+        InputError: as `open_model`, or its weights are quantised.
     """
-    config = read_config(folder)
-    shards = read_shards(folder)
-    model = meta_model(config)
-    return SourceModel(folder, model, shards, find_tables(model, shards))
+    source = open_model(folder, ROLE)
+    if quantisation := getattr(source.model.config, "quantization_config", None):
+        method = quantisation.get("quant_method") if isinstance(quantisation, dict) else quantisation
+        raise InputError(
+            f"{ROLE}: the weights in {folder.name!r} are quantised (quantization_config in config.json: {method}); "
+            "take the version of the model in float32, bfloat16 or float16"
+        )
+    return source
 
 
 def write_initial_model(
-    source: SourceModel,
+    source: StoredModel,
     rows: Callable[[TableName], Sequence[NewRows]],
     tokenizer: Any,
     config: InitialModelConfig,
@@ -101,7 +80,7 @@ def write_initial_model(
 
     Args:
         source: the source model.
-        rows: the new rows of a table, for each vocabulary that the model shall have; called once a table.
+        rows: the new rows of a table, for each vocabulary that the model shall have.
         tokenizer: the new tokenizer, whose special tokens the configuration gets.
         config: number format, lengths of rows, padding.
         out: folder; gets config.json, generation_config.json and the weights.
@@ -121,17 +100,19 @@ def write_initial_model(
         places |= {tensor.name: name for tensor in kept}
     if len(names) > 1:
         write_index(out, places, writer.bytes, writer.parameters)
-    stored = writer.stored_as(source.tables.input)
-    dtype = str(DTYPES[stored]).removeprefix("torch.")
-    known = source.model.config.get_text_config()
-    says = getattr(known, "dtype", None) or getattr(known, "torch_dtype", None)
-    changed = new_config(
-        source.model.config, tokenizer, writer.rows, None if says and config.dtype == "source" else dtype
-    )
-    padding = range(writer.tokens, writer.rows)
-    generation = new_generation_config(source.folder, source.model.generation_config, tokenizer, padding)
-    save_configs(changed, generation, type(source.model).__name__, out)
+    dtype = str(DTYPES[writer.stored_as(source.tables.input)]).removeprefix("torch.")
+    _write_configs(source, writer, tokenizer, dtype, out)
     return WrittenModel(writer.rows, writer.parameters, writer.bytes, dtype, source.tables.tied, writer.drawn)
+
+
+def _write_configs(source: StoredModel, writer: "_Writer", tokenizer: Any, dtype: str, out: Path) -> None:
+    vocabulary = NewVocabulary(tokenizer, writer.copies_of, writer.tokens, writer.rows)
+    known = source.model.config.get_text_config()
+    named = getattr(known, "dtype", None) or getattr(known, "torch_dtype", None)
+    kept = named is not None and writer.keeps_formats
+    config = new_config(source.model.config, vocabulary, None if kept else dtype)
+    old = load_generation_config(source.folder, ROLE) or source.model.generation_config
+    save_configs(config, new_generation_config(old, vocabulary), type(source.model).__name__, out)
 
 
 class _Writer:
@@ -147,16 +128,21 @@ class _Writer:
     ) -> None:
         self._tables, self._rows_of, self._config = tables, rows, config
         self._progress, self._source_bytes, self._done = progress, source_bytes, 0
-        self.rows = self.tokens = self.drawn = self.parameters = self.bytes = 0
-        self._measure()
-
-    def _measure(self) -> None:
-        """Sizes, from the mapping alone, before anything is written."""
-        parts = self._rows_of("LM head's bias")  # of which no row is given as numbers
-        self.tokens = sum(part.mapping.target_size for part in parts)
-        multiple = self._config.pad_to_multiple or 1
+        self.parameters = self.bytes = 0
+        self._parts = rows("LM head's bias")  # the mappings alone: no row of it is given as numbers
+        self.tokens = sum(part.mapping.target_size for part in self._parts)
+        multiple = config.pad_to_multiple or 1
         self.rows = -(-self.tokens // multiple) * multiple
-        self.drawn = sum(len(part.drawn) for part in parts)
+        self.drawn = sum(len(part.drawn) for part in self._parts)
+        self.keeps_formats = config.dtype == "source"
+
+    def copies_of(self, source_id: int) -> list[int]:
+        """The new tokens whose rows are copies of the source's row `source_id`, ascending."""
+        found, start = [], 0
+        for part in self._parts:
+            found += (start + part.copied[part.copied_from == source_id]).tolist()
+            start += part.mapping.target_size
+        return found
 
     def stored_as(self, tensor: StoredTensor) -> str:
         """Safetensors' name of the number format in which `tensor` is written."""
@@ -178,7 +164,7 @@ class _Writer:
             if tensor.dtype in DTYPES:
                 values = torch.frombuffer(chunk, dtype=DTYPES[tensor.dtype])
                 if bool(torch.isnan(values).any()):
-                    raise InputError(f"source model: {tensor.name!r} holds NaN; its weights are damaged")
+                    raise InputError(f"{ROLE}: {tensor.name!r} holds NaN; its weights are damaged")
                 if dtype != tensor.dtype:
                     chunk = values.to(DTYPES[dtype]).view(torch.uint8).numpy().tobytes()
             yield chunk

@@ -1,6 +1,5 @@
 """Stage `initial-model`: the source model with the new vocabulary, before any training."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
@@ -31,7 +30,7 @@ def run(context: StageContext) -> StageResult:
     """
     from tasks.embeddings.initial_model import open_source, write_initial_model
     from tasks.embeddings.verification import refuse_failures, verify, write_verification
-    from tasks.tokenizer.load import TOKENIZER_FILES, load_tokenizer
+    from tasks.pretrained import copy_tokenizer, load_tokenizer
 
     config: InitialModelConfig = context.config
     clock = [perf_counter()]
@@ -43,9 +42,7 @@ def run(context: StageContext) -> StageResult:
     clock.append(perf_counter())
 
     written = write_initial_model(source, lambda name: [rows(name)], tokenizer, config, context.out, context.progress)
-    for name in TOKENIZER_FILES:
-        if (path := context.inputs["tokenizer"] / name).is_file():
-            shutil.copyfile(path, context.out / name)
+    copy_tokenizer(context.inputs["tokenizer"], context.out)
     clock.append(perf_counter())
 
     context.progress(0, None, "checks", "verifying")
@@ -99,8 +96,8 @@ def _held_out(inputs: Mapping[str, Path], tokenizer: Any) -> "HeldOut":
     import pyarrow.parquet as pq
 
     from tasks.embeddings.verification import HeldOut
+    from tasks.pretrained import load_tokenizer
     from tasks.tokenizer.fertility import measure
-    from tasks.tokenizer.load import load_tokenizer
 
     texts: list[str] = []
     if "corpus" in inputs:

@@ -14,22 +14,27 @@ from numpy.typing import NDArray
 from configs.schema import EmbeddingsConfig
 from tasks.embeddings.canonical import Vocabulary, vocabulary_of
 from tasks.embeddings.matching import NONE, identical_tokens
-from tasks.embeddings.model_tables import ModelTables, read_model_tables
 from tasks.embeddings.neighbours import nearest_neighbours
 from tasks.embeddings.projection import principal_plane
+from tasks.embeddings.safetensors_reader import StoredTensor
 from tasks.embeddings.similarity import Similarity, choose_anchors, has_direction, relative_similarity
+from tasks.embeddings.stored_model import open_model
 from tasks.embeddings.token_text import ordinary, readable
-from tasks.tokenizer.load import load_tokenizer
+from tasks.pretrained import load_tokenizer
 
 DIGITS = 5  # kept of cosines and coordinates: beyond them, the order of a sum decides
 
 
 @dataclass(frozen=True)
 class Side:
-    """A model's vocabulary and embedding tables."""
+    """A model's vocabulary and its stored embedding tables; one table of each model is in memory at a time."""
 
     vocabulary: Vocabulary
-    tables: ModelTables
+    tables: dict[str, StoredTensor]
+
+    def read(self, table: str) -> torch.Tensor:
+        """The table 'input' or 'head'; there may be more rows than tokens (padding)."""
+        return self.tables[table].read()
 
 
 @dataclass(frozen=True)
@@ -65,15 +70,17 @@ def read_sides(inputs: Mapping[str, Path]) -> Sides:
 
 def _side(model: Path, tokenizer: Path, name: str) -> Side:
     vocabulary = vocabulary_of(load_tokenizer(tokenizer, f"{name} tokenizer"))
-    return Side(vocabulary, read_model_tables(model))
+    return Side(vocabulary, open_model(model, f"{name} model").tables.embeddings())
 
 
 def similarity_rows(sides: Sides, config: EmbeddingsConfig) -> pa.Table:
     """The similarity to each reference over the tokens that both vocabularies have, by table."""
     rows = []
     for name, reference in sides.references.items():
-        for table, pair in _both(sides.target, reference).items():
+        for table in _common(sides.target, reference):
+            pair = (sides.target.read(table), reference.read(table))
             found = side_similarity(sides.target.vocabulary, reference.vocabulary, pair, config)
+            del pair
             rows.append({"table": table, "reference": name, **similarity_row(found)})
     schema = pa.schema(
         [
@@ -105,12 +112,12 @@ def side_similarity(
 ) -> Similarity | None:
     """The relative-representation similarity over the tokens of the same text; None where no token could be an anchor.
 
-    Special tokens, byte tokens and parts of a character are left out.
+    Tokens that are special tokens, byte tokens or parts of a character in either vocabulary are left out.
     """
     matches = identical_tokens(first, second)
     common = ordinary(first) & (matches != NONE)
     common[len(tables[0]) :] = False
-    ids = np.flatnonzero(common & (matches < len(tables[1])))
+    ids = np.flatnonzero(common & (matches < len(tables[1])) & ordinary(second)[matches])
     pairs = np.stack([ids, matches[ids]], axis=1)
     usable = has_direction(tables[0])[pairs[:, 0]] & has_direction(tables[1])[pairs[:, 1]]
     anchors = choose_anchors(first.starts_word[ids], usable, config.anchors, config.seed)
@@ -123,27 +130,31 @@ def neighbour_rows(sides: Sides, config: EmbeddingsConfig) -> pa.Table:
     new = ordinary(target.vocabulary) & (identical_tokens(target.vocabulary, source.vocabulary) == NONE)
     chosen = np.flatnonzero(new)
     chosen = chosen[np.argsort(-sides.frequency[chosen], kind="stable")][: config.tokens]
-    found = []
-    for name, (table, old) in _both(target, source).items():
-        real = np.flatnonzero([bool(token) for token in source.vocabulary.tokens[: len(old)]])
-        ids, cosines = nearest_neighbours(
-            table[torch.from_numpy(chosen)], old[torch.from_numpy(real)], config.neighbours
-        )
-        rank = np.tile(np.arange(1, ids.shape[1] + 1, dtype=np.int32), len(chosen))
-        rows = np.repeat(chosen, ids.shape[1])
-        columns = {
+    return pa.concat_tables([_neighbours_in(name, sides, chosen, config) for name in _common(target, source)])
+
+
+def _neighbours_in(name: str, sides: Sides, chosen: NDArray[np.int64], config: EmbeddingsConfig) -> pa.Table:
+    """The nearest source tokens of the target tokens `chosen` in the table `name`."""
+    target, source = sides.target, sides.references["source"]
+    old = source.read(name)
+    real = np.flatnonzero([bool(token) for token in source.vocabulary.tokens[: len(old)]])
+    new = target.read(name)[torch.from_numpy(chosen)]
+    ids, cosines = nearest_neighbours(new, old[torch.from_numpy(real)], config.neighbours)
+    rows, count = np.repeat(chosen, ids.shape[1]), len(chosen)
+    found = real[ids].reshape(-1)
+    return pa.table(
+        {
             "table": pa.array([name] * len(rows), pa.string()),
             "target_id": pa.array(rows.astype(np.int32)),
             "token": pa.array([readable(target.vocabulary, i) for i in rows.tolist()], pa.string()),
             "origin": pa.array([sides.origin[i] for i in rows.tolist()], pa.string()),
             "frequency": pa.array(sides.frequency[rows]),
-            "rank": pa.array(rank),
-            "source_id": pa.array(real[ids].reshape(-1).astype(np.int32)),
-            "source_token": pa.array([readable(source.vocabulary, i) for i in real[ids].reshape(-1)], pa.string()),
+            "rank": pa.array(np.tile(np.arange(1, ids.shape[1] + 1, dtype=np.int32), count)),
+            "source_id": pa.array(found.astype(np.int32)),
+            "source_token": pa.array([readable(source.vocabulary, i) for i in found.tolist()], pa.string()),
             "cosine": pa.array(cosines.reshape(-1).astype(np.float64).round(DIGITS)),
         }
-        found.append(pa.table(columns))
-    return pa.concat_tables(found)
+    )
 
 
 def projection_rows(sides: Sides, config: EmbeddingsConfig) -> tuple[pa.Table, list[float]]:
@@ -158,10 +169,11 @@ def projection_rows(sides: Sides, config: EmbeddingsConfig) -> tuple[pa.Table, l
     parts, names = [], []
     for side, there in ((source, None), (sides.target, occurs)):
         usable = ordinary(side.vocabulary) if there is None else ordinary(side.vocabulary) & there
-        usable[len(side.tables.input) :] = False
-        usable &= _padded(has_direction(side.tables.input), len(usable))
+        table = side.read("input")
+        usable &= _padded(has_direction(table), len(usable))
         ids = np.sort(rng.permutation(np.flatnonzero(usable))[: config.points])
-        rows = side.tables.input[torch.from_numpy(ids)].to(torch.float32)
+        rows = table[torch.from_numpy(ids)].to(torch.float32)
+        del table
         parts.append(torch.nn.functional.normalize(rows, dim=1).numpy())
         names.append(ids)
     coordinates, shares = principal_plane(np.concatenate(parts))
@@ -191,7 +203,6 @@ def _padded(flags: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
     return result
 
 
-def _both(first: Side, second: Side) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """The tables that both models have, by name."""
-    names = [name for name in first.tables.named() if name in second.tables.named()]
-    return {name: (first.tables.named()[name], second.tables.named()[name]) for name in names}
+def _common(first: Side, second: Side) -> list[str]:
+    """The names of the tables that both models have."""
+    return [name for name in first.tables if name in second.tables]

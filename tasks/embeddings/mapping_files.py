@@ -1,4 +1,4 @@
-"""A token mapping as files: mapping.parquet, tokens.parquet and mapping.json."""
+"""A token mapping as files: mapping.parquet, tokens.parquet, source_tokens.parquet and mapping.json."""
 
 import json
 from pathlib import Path
@@ -40,8 +40,9 @@ def write_mapping(
     if isinstance(built, DenseRows):
         covered[built.rows] = True
         write_dense(folder, built)
-    write_table(entries_table(mapping), folder / "mapping.parquet")
-    write_table(tokens_table(mapping, target, source, frequency), folder / "tokens.parquet")
+    entries = entries_table(mapping)
+    write_table(entries, folder / "mapping.parquet")
+    write_table(tokens_table(mapping, entries, target, source, frequency), folder / "tokens.parquet")
     write_table(source_tokens_table(mapping, source), folder / "source_tokens.parquet")
     uncovered = None if covered.all() else {"rule": "normal", "seed": seed}
     sizes = {"target_size": mapping.target_size, "source_size": mapping.source_size, "uncovered": uncovered}
@@ -104,17 +105,23 @@ def source_tokens_table(mapping: TokenMapping, source: Vocabulary) -> pa.Table:
 
 
 def tokens_table(
-    mapping: TokenMapping, target: Vocabulary, source: Vocabulary, frequency: NDArray[np.int64]
+    mapping: TokenMapping, entries: pa.Table, target: Vocabulary, source: Vocabulary, frequency: NDArray[np.int64]
 ) -> pa.Table:
-    """One row for each target token: its origin, frequency, number of sources, entropy in nats and best source."""
-    counts = mapping.rows.counts()
+    """One row for each target token: its origin, frequency, number of sources, entropy in nats and best source.
+
+    Args:
+        mapping: the mapping.
+        entries: its `entries_table`: the best source of a row comes first.
+        target: the new vocabulary.
+        source: the old vocabulary.
+        frequency: int64 [target size].
+    """
     covered = mapping.covered()
-    table = entries_table(mapping)
     first = mapping.indptr[:-1][covered]
     top_source: list[str | None] = [None] * mapping.target_size
     top_weight = np.full(mapping.target_size, np.nan)
-    top_weight[covered] = table["weight"].to_numpy()[first]
-    top_ids = table["source_id"].to_numpy()[first]
+    top_weight[covered] = entries["weight"].to_numpy()[first]
+    top_ids = entries["source_id"].to_numpy()[first]
     for row, source_id in zip(np.flatnonzero(covered).tolist(), top_ids.tolist(), strict=True):
         top_source[row] = source.tokens[source_id]
     return pa.table(
@@ -124,7 +131,7 @@ def tokens_table(
             "text": pa.array(readable_tokens(target), pa.string()),
             "origin": pa.array(mapping.origins(), pa.string()),
             "frequency": pa.array(frequency),
-            "sources": pa.array(counts.astype(np.int32)),
+            "sources": pa.array(mapping.rows.counts().astype(np.int32)),
             "entropy": pa.array(mapping.entropy()),
             "top_source": pa.array(top_source, pa.string()),
             "top_weight": pa.array(top_weight, from_pandas=True),

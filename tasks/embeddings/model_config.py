@@ -2,10 +2,12 @@
 
 import copy
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.contract import InputError
+from tasks.pretrained import dtype_field
 
 # Fields of a generation config that hold token ids of the old vocabulary.
 _OLD_IDS = (
@@ -21,60 +23,87 @@ _OLD_IDS = (
 _SAMPLING = {"temperature": 1.0, "top_p": 1.0, "min_p": None, "typical_p": 1.0, "top_k": 50}
 
 
-def new_config(config: Any, tokenizer: Any, rows: int, dtype: str | None) -> Any:
-    """A copy of `config` with `rows` rows in its vocabulary tables and the special tokens of `tokenizer`.
+@dataclass(frozen=True)
+class NewVocabulary:
+    """What a model's configuration says of its new vocabulary.
+
+    Attributes:
+        tokenizer: the new tokenizer.
+        copies: for an old id the new tokens that are copies of its row, ascending.
+        tokens: ids that stand for a token.
+        rows: rows of the vocabulary tables; those from `tokens` on are padding.
+    """
+
+    tokenizer: Any
+    copies: Callable[[int], Sequence[int]]
+    tokens: int
+    rows: int
+
+    def role(self, role: str) -> int | None:
+        """The id of a special token: role "bos", "eos", "unk", "pad", "cls", "sep" or "mask"."""
+        found: int | None = getattr(self.tokenizer, f"{role}_token_id")
+        return found
+
+    def ends(self, old: int | Sequence[int] | None) -> int | list[int] | None:
+        """The tokens that end a text: the new tokenizer's, and where the old model has several, their special copies.
+
+        A chat model stops at the end of a turn as well (Llama 3: `<|end_of_text|>` and `<|eot_id|>`).
+        """
+        own = self.role("eos")
+        found = [] if own is None else [own]
+        special = {i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special}
+        for i in old if isinstance(old, Sequence) else ():
+            copies = [new for new in self.copies(i) if new in special]
+            found += [new for new in copies[:1] if own not in copies]
+        ends = list(dict.fromkeys(found))
+        return ends if len(ends) > 1 else next(iter(ends), None)
+
+
+def new_config(config: Any, vocabulary: NewVocabulary, dtype: str | None) -> Any:
+    """A copy of `config` for the new vocabulary.
 
     Args:
         config: the source model's.
-        tokenizer: the new one.
-        rows: rows of the new tables.
+        vocabulary: the new one.
         dtype: number format of the weights, "bfloat16"; None: what `config` says.
     """
     changed = copy.deepcopy(config)
     for part in {id(c): c for c in (changed, changed.get_text_config())}.values():
         if hasattr(part, "vocab_size"):
-            part.vocab_size = rows
-        for role in ("bos", "eos", "pad"):
-            setattr(part, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
+            part.vocab_size = vocabulary.rows
+        part.eos_token_id = vocabulary.ends(part.eos_token_id)
+        for role in ("bos", "pad"):
+            setattr(part, f"{role}_token_id", vocabulary.role(role))
         for role in ("unk", "sep", "cls", "mask"):
             if getattr(part, f"{role}_token_id", None) is not None:
-                setattr(part, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
+                setattr(part, f"{role}_token_id", vocabulary.role(role))
         if dtype is not None:
-            setattr(part, _dtype_field(), dtype)
+            setattr(part, dtype_field(), dtype)
     return changed
 
 
-def new_generation_config(folder: Path, default: Any, tokenizer: Any, suppressed: range) -> Any:
-    """The source model's generation config with the special tokens of `tokenizer`.
+def new_generation_config(generation: Any, vocabulary: NewVocabulary) -> Any:
+    """A copy of `generation` for the new vocabulary.
+
+    Settings that name other tokens of the old vocabulary are dropped; padding rows are suppressed.
 
     Args:
-        folder: the source model's folder.
-        default: what stands for it where the folder has no generation_config.json.
-        tokenizer: the new one.
-        suppressed: ids that must not be generated (rows without a token).
-
-    Raises:
-        InputError: generation_config.json cannot be read.
+        generation: the source model's generation config.
+        vocabulary: the new vocabulary.
     """
-    from transformers import GenerationConfig
-
-    generation = copy.deepcopy(default)
-    if (folder / "generation_config.json").is_file():
-        try:
-            generation = GenerationConfig.from_pretrained(str(folder), local_files_only=True)
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"source model: generation_config.json cannot be read: {error}") from error
-    for role in ("bos", "eos", "pad"):
-        setattr(generation, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
+    changed = copy.deepcopy(generation)
+    changed.eos_token_id = vocabulary.ends(changed.eos_token_id)
+    for role in ("bos", "pad"):
+        setattr(changed, f"{role}_token_id", vocabulary.role(role))
     for name in _OLD_IDS:
-        if getattr(generation, name, None) is not None:
-            setattr(generation, name, None)
-    if suppressed:
-        generation.suppress_tokens = list(suppressed)
+        if getattr(changed, name, None) is not None:
+            setattr(changed, name, None)
+    if vocabulary.rows > vocabulary.tokens:
+        changed.suppress_tokens = list(range(vocabulary.tokens, vocabulary.rows))
     # Some published models ship sampling values without sampling, which transformers refuses to save.
-    if any(getattr(generation, name, None) not in (None, value) for name, value in _SAMPLING.items()):
-        generation.do_sample = True
-    return generation
+    if any(getattr(changed, name, None) not in (None, value) for name, value in _SAMPLING.items()):
+        changed.do_sample = True
+    return changed
 
 
 def save_configs(config: Any, generation: Any, architecture: str, out: Path) -> None:
@@ -88,11 +117,3 @@ def save_configs(config: Any, generation: Any, architecture: str, out: Path) -> 
 
 def _write(path: Path, values: dict[str, Any]) -> None:
     path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def _dtype_field() -> str:
-    """The field of the number format: `dtype`, or `torch_dtype` before transformers 4.56."""
-    import transformers
-    from packaging.version import Version
-
-    return "dtype" if Version(transformers.__version__) >= Version("4.56") else "torch_dtype"

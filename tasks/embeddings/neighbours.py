@@ -38,13 +38,23 @@ def _nearest(rows: torch.Tensor, old: torch.Tensor, count: int) -> tuple[NDArray
     best = np.zeros((len(rows), 0), dtype=np.float32)
     for start in range(0, len(old), _COLUMNS):
         scores = rows @ _unit(old[start : start + _COLUMNS]).T
-        values, places = torch.topk(scores, min(count, scores.shape[1]), dim=1)
+        values, places = _greatest(scores, min(count, scores.shape[1]))
         ids = np.concatenate([best_ids, places.numpy() + start], axis=1)
         cosines = np.concatenate([best, values.numpy()], axis=1)
         order = np.lexsort((ids, -cosines), axis=1)[:, :count]
         best_ids = np.take_along_axis(ids, order, axis=1)
         best = np.take_along_axis(cosines, order, axis=1)
     return best_ids, best
+
+
+def _greatest(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The `count` greatest of each row and their places; of equal ones the first (`torch.topk` takes any of them)."""
+    values, places = torch.topk(scores, count, dim=1)
+    tied = torch.nonzero((scores >= values[:, -1:]).sum(dim=1) > count)[:, 0]
+    if len(tied):
+        ordered = torch.sort(scores[tied], dim=1, descending=True, stable=True)
+        values[tied], places[tied] = ordered.values[:, :count], ordered.indices[:, :count]
+    return values, places
 
 
 def _unit(table: torch.Tensor) -> torch.Tensor:

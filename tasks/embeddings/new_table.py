@@ -1,6 +1,6 @@
 """A new embedding table (or LM head, or its bias) from the old one, a mapping and rows given as numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,6 +47,11 @@ class NewRows:
         """Rows with one source, of which they are copies: int64, ascending."""
         return np.flatnonzero(self.mapping.rows.counts() == 1)
 
+    @property
+    def copied_from(self) -> NDArray[np.int64]:
+        """The sources of the rows `copied`: int64."""
+        return np.asarray(self.mapping.source_ids[self.mapping.indptr[:-1][self.copied]], dtype=np.int64)
+
 
 def new_table(
     name: TableName,
@@ -91,7 +96,7 @@ def new_table(
             match_norms(made, changed, row_norms(table[: part.mapping.source_size]))
         start += rows
     if len(result) > total:
-        result[total:] = _mean(result[:total]).to(result.dtype)
+        result[total:] = torch.from_numpy(_mean(result[:total])).to(result.dtype)
     return result
 
 
@@ -124,10 +129,10 @@ def _draw(out: torch.Tensor, known: torch.Tensor, drawn: NDArray[np.int64], rng:
     ids = torch.from_numpy(drawn)
     flat, target = (values.reshape(len(values), -1) for values in (known, out))
     for start in range(0, flat.shape[1], COLUMNS):
-        block = flat[:, start : start + COLUMNS].to(torch.float32)
-        noise = torch.from_numpy(rng.standard_normal((len(drawn), block.shape[1]), dtype=np.float32))
-        rows = block.mean(dim=0) + noise * block.std(dim=0, correction=0)
-        target[ids, start : start + COLUMNS] = rows.to(out.dtype)
+        mean, deviation = _moments(flat[:, start : start + COLUMNS])
+        noise = rng.standard_normal((len(drawn), len(mean)), dtype=np.float32)
+        rows = mean.astype(np.float32) + noise * deviation.astype(np.float32)
+        target[ids, start : start + COLUMNS] = torch.from_numpy(rows).to(out.dtype)
 
 
 def _set_dense(name: str, out: torch.Tensor, known: torch.Tensor, part: NewRows) -> None:
@@ -137,7 +142,7 @@ def _set_dense(name: str, out: torch.Tensor, known: torch.Tensor, part: NewRows)
     if part.dense is None:
         if out.ndim == 2:
             raise InputError(f"mapping: it gives rows as numbers, but none for the {name}; build the mapping again")
-        out[ids] = known.to(torch.float32).mean(dim=0).to(out.dtype)
+        out[ids] = torch.from_numpy(_mean(known)).to(out.dtype)
         return
     if out.ndim != 2 or part.dense.shape[1] != out.shape[1]:
         raise InputError(
@@ -148,12 +153,22 @@ def _set_dense(name: str, out: torch.Tensor, known: torch.Tensor, part: NewRows)
         out[ids[start : start + _ROWS]] = torch.from_numpy(part.dense[start : start + _ROWS]).to(out.dtype)
 
 
-def _mean(rows: torch.Tensor) -> torch.Tensor:
-    """Mean row, summed in float64 block by block."""
-    total = torch.zeros(rows.shape[1:], dtype=torch.float64)
+def _mean(rows: torch.Tensor) -> NDArray[np.float64]:
+    """Mean row; summed in float64, block by block, by one thread, so that its last digit is the same everywhere."""
+    blocks = (block.sum(axis=0, dtype=np.float64) for block in _blocks(rows))
+    return np.asarray(sum(blocks, np.zeros(rows.shape[1:])) / len(rows))
+
+
+def _moments(rows: torch.Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation (of the whole, not of a sample) in each dimension; summed as `_mean` does."""
+    mean = _mean(rows)
+    squares = (np.square(block - mean).sum(axis=0) for block in _blocks(rows))
+    return mean, np.sqrt(sum(squares, np.zeros(rows.shape[1:])) / len(rows))
+
+
+def _blocks(rows: torch.Tensor) -> Iterator[NDArray[np.float32]]:
     for start in range(0, len(rows), _ROWS):
-        total += rows[start : start + _ROWS].to(torch.float64).sum(dim=0)
-    return total / len(rows)
+        yield rows[start : start + _ROWS].to(torch.float32).numpy()
 
 
 def _some(ids: NDArray[np.integer]) -> str:  # type: ignore[type-arg]  # any width

@@ -6,7 +6,7 @@ vocabulary in an order that changes from run to run; here the order is that of t
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,31 +44,28 @@ def published_mapping(
     counts.add_identical()
     identical = set(counts.table())
     counts.add_specials()
-    table = counts.table()
     specials = {value for value in tokenizers[0].special_tokens_map.values() if isinstance(value, str)}
-    smoothed = Smoothed(table, target.tokens)
+    smoothed = Smoothed(counts.table(), target.tokens)
     smoothed.fill()
-    ids, origin = [], np.full(len(target), _UNKNOWN, dtype=np.uint8)
+    reasons: dict[str, int] = {}
+    for code, tokens in ((_PARTS, smoothed.rows), (_IDENTICAL, identical), (_ALIGNED, aligned), (_SPECIAL, specials)):
+        reasons.update(dict.fromkeys(tokens, code))
+    origin = np.array([reasons.get(token, _UNKNOWN) for token in target.tokens], dtype=np.uint8)
+    rows = _by_source_id(smoothed, target.tokens, tokenizers, counts.source_ids)
+    sources, weights = (np.concatenate(column) for column in zip(*rows, strict=True))
+    at = np.repeat(np.arange(len(target)), [len(ids) for ids, _ in rows])
+    return TokenMapping.from_coo(at, sources, weights.astype(np.float64), (len(target), len(source)), origin, ORIGINS)
+
+
+def _by_source_id(
+    smoothed: "Smoothed", tokens: Sequence[str], tokenizers: tuple[Any, Any], source_ids: dict[str, int]
+) -> list[Row]:
+    """The row of each target token over source ids; the target's unknown token stands for those without one."""
     unknown = _unknown_id(tokenizers[1])
-    place = np.array([_source_id(name, counts.source_ids, unknown) for name in smoothed.names], dtype=np.int64)
-    lost = _source_id(tokenizers[0].unk_token, counts.source_ids, unknown)
-    parts: list[Row] = []
-    for i, token in enumerate(target.tokens):
-        row = smoothed.rows.get(token)
-        if row is None:
-            row_ids, row_counts = np.array([lost]), np.ones(1, dtype=np.int64)
-        else:
-            row_ids, row_counts = place[row[0]], row[1]
-            origin[i] = (
-                _SPECIAL if token in specials else _ALIGNED if token in aligned else
-                _IDENTICAL if token in identical else _PARTS
-            )  # fmt: skip
-        ids.append(np.full(len(row_ids), i))
-        parts.append((row_ids, row_counts))
-    sources, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return TokenMapping.from_coo(
-        np.concatenate(ids), sources, weights.astype(np.float64), (len(target), len(source)), origin, ORIGINS
-    )
+    place = np.array([_source_id(name, source_ids, unknown) for name in smoothed.names], dtype=np.int64)
+    lost = np.array([_source_id(tokenizers[0].unk_token, source_ids, unknown)]), np.ones(1, dtype=np.int64)
+    found = [smoothed.rows.get(token) for token in tokens]
+    return [lost if row is None else (place[row[0]], row[1]) for row in found]
 
 
 class Smoothed:

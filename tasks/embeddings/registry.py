@@ -23,6 +23,7 @@ INITIALISERS: dict[str, str] = {
     "focus": "tasks.embeddings.init.focus",
     "mean": "tasks.embeddings.init.mean",
     "merge": "tasks.embeddings.init.merge",
+    "ofa": "tasks.embeddings.init.ofa",
     "random": "tasks.embeddings.init.random",
     "sava": "tasks.embeddings.init.sava",
     "trans-tokenization": "tasks.embeddings.init.trans_tokenization",
@@ -82,13 +83,13 @@ class Ingredients:
         pieces: how the source tokenizer cuts a text.
         config: the mapping's configuration.
         pairs: aligned token pairs; needs "counts".
-        pairs_of: the same for each of several source languages, by its code, instead of `pairs`.
+        pairs_of: the same for each source language whose mapping is merged with others, by its code.
         tokenizers: the target and the source tokenizer (transformers' fast tokenizers).
         corpus: folder of the corpus of the target language (train.parquet, column `text`); needs "corpus".
         alignment: folder of the alignment (word_pairs, source_units, target_units); needs "alignment".
         bitext: folder of the parallel text (train.parquet, columns `source`, `target`); needs "bitext".
-        source_tables: loads the source model's tables; needs "source_model".
-        helper: loads the helper model; needs "helper".
+        source_tables: loads the source model's tables, once; needs "source_model".
+        helper: loads the helper model, once; needs "helper".
         files: local files from outside by name (dictionaries, word vectors).
         work: scratch folder.
     """
@@ -116,7 +117,7 @@ class Initialiser:
     Attributes:
         name: name in configurations.
         build: makes the mapping, or dense rows where no weighted mean of old rows gives them.
-        needs: inputs beside the two tokenizers: "counts", "corpus", "source_model", "helper".
+        needs: inputs beside the two tokenizers (`configs.schema.Need`), with the default parameters.
         paper: where it is defined.
     """
 

@@ -32,6 +32,7 @@ class StoredTensor:
         shape: its shape.
         start: first byte, counted from the beginning of the file.
         size: its length in bytes.
+        role: what its model is, for errors: "source model".
     """
 
     name: str
@@ -40,6 +41,7 @@ class StoredTensor:
     shape: tuple[int, ...]
     start: int
     size: int
+    role: str
 
     def chunks(self, most: int = CHUNK_BYTES) -> Iterator[bytearray]:
         """Its bytes in pieces of at most `most` bytes, a multiple of 8."""
@@ -49,7 +51,7 @@ class StoredTensor:
             while left:
                 chunk = bytearray(min(most, left))
                 if file.readinto(chunk) != len(chunk):
-                    raise InputError(f"source model: {self.file.name} ends inside {self.name!r}; copy it again")
+                    raise InputError(f"{self.role}: {self.file.name} ends inside {self.name!r}; copy it again")
                 left -= len(chunk)
                 yield chunk
 
@@ -69,14 +71,14 @@ class StoredTensor:
     def _read(self, start: int, end: int) -> torch.Tensor:
         if self.dtype not in DTYPES:
             raise InputError(
-                f"source model: {self.name!r} is stored as {self.dtype}; quantised tables cannot be averaged: "
+                f"{self.role}: {self.name!r} is stored as {self.dtype}; quantised tables cannot be averaged: "
                 f"take a version of the model in one of {', '.join(DTYPES)}"
             )
         buffer = bytearray(end - start)
         with self.file.open("rb") as file:
             file.seek(self.start + start)
             if file.readinto(buffer) != len(buffer):
-                raise InputError(f"source model: {self.file.name} ends inside {self.name!r}; copy it again")
+                raise InputError(f"{self.role}: {self.file.name} ends inside {self.name!r}; copy it again")
         return (
             torch.frombuffer(buffer, dtype=DTYPES[self.dtype]) if buffer else torch.empty(0, dtype=DTYPES[self.dtype])
         )
@@ -90,70 +92,72 @@ class Shard:
     tensors: tuple[StoredTensor, ...]
 
 
-def read_shards(folder: Path) -> tuple[Shard, ...]:
+def read_shards(folder: Path, role: str) -> tuple[Shard, ...]:
     """The safetensors files of the model in `folder`; nothing but their headers is read.
+
+    Args:
+        folder: model folder.
+        role: what it is, for errors: "source model".
 
     Raises:
         InputError: no safetensors weights, a shard missing or damaged, or an index that does not fit the shards or
             names a file outside the folder.
     """
     if (folder / SINGLE).is_file():
-        return (_read_shard(folder / SINGLE),)
+        return (_read_shard(folder / SINGLE, role),)
     if not (folder / INDEX).is_file():
         found = sorted(path.name for kind in _PICKLES for path in folder.glob(kind))
         raise InputError(
-            f"source model: {folder} has no .safetensors weights (neither {SINGLE} nor {INDEX}; found: "
+            f"{role}: {folder} has no .safetensors weights (neither {SINGLE} nor {INDEX}; found: "
             f"{', '.join(found) or 'no weights'}); pickled weights are not loaded: convert them to safetensors first"
         )
-    places = _read_index(folder / INDEX)
+    places = _read_index(folder / INDEX, role)
     names = sorted(set(places.values()))
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise InputError(
-            f"source model: {folder} lacks {len(missing)} of {len(names)} weight files named in {INDEX} "
+            f"{role}: {folder} lacks {len(missing)} of {len(names)} weight files named in {INDEX} "
             f"({', '.join(missing[:5])}); copy or download them again"
         )
-    shards = tuple(_read_shard(folder / name) for name in names)
-    _check_index(places, shards)
+    shards = tuple(_read_shard(folder / name, role) for name in names)
+    _check_index(places, shards, role)
     return shards
 
 
-def _read_index(path: Path) -> dict[str, str]:
+def _read_index(path: Path, role: str) -> dict[str, str]:
     """Tensor name -> file name, every file name a plain name in the index's own folder."""
     try:
         places = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"source model: {path} is no index of weights: {error!r}") from error
+        raise InputError(f"{role}: {path} is no index of weights: {error!r}") from error
     if not isinstance(places, dict) or not places:
-        raise InputError(f"source model: {path} names no weights")
+        raise InputError(f"{role}: {path} names no weights")
     for tensor, name in places.items():
         plain = isinstance(name, str) and name == Path(name).name and "\\" not in name and name.endswith(".safetensors")
         if not plain:
             raise InputError(
-                f"source model: {path.name} places {tensor!r} in {name!r}; only .safetensors files in the model's own "
+                f"{role}: {path.name} places {tensor!r} in {name!r}; only .safetensors files in the model's own "
                 "folder are read"
             )
     return places
 
 
-def _check_index(places: dict[str, str], shards: tuple[Shard, ...]) -> None:
+def _check_index(places: dict[str, str], shards: tuple[Shard, ...], role: str) -> None:
     found: dict[str, str] = {}
     for shard in shards:
         for tensor in shard.tensors:
             if tensor.name in found:
-                raise InputError(
-                    f"source model: {tensor.name!r} is both in {found[tensor.name]} and in {shard.file.name}"
-                )
+                raise InputError(f"{role}: {tensor.name!r} is both in {found[tensor.name]} and in {shard.file.name}")
             found[tensor.name] = shard.file.name
     wrong = sorted(name for name, file in places.items() if found.get(name) != file)
     if wrong:
         raise InputError(
-            f"source model: {INDEX} places {wrong[0]!r} in {places[wrong[0]]}, which does not hold it "
+            f"{role}: {INDEX} places {wrong[0]!r} in {places[wrong[0]]}, which does not hold it "
             f"({len(wrong)} such tensors); index and weight files are of different models"
         )
 
 
-def _read_shard(path: Path) -> Shard:
+def _read_shard(path: Path, role: str) -> Shard:
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -163,7 +167,7 @@ def _read_shard(path: Path) -> Shard:
             length = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(length))
     except (SafetensorError, OSError, ValueError) as error:
-        raise InputError(f"source model: {path} is damaged ({error}); copy or download it again") from error
+        raise InputError(f"{role}: {path} is damaged ({error}); copy or download it again") from error
     tensors = [
         StoredTensor(
             name=name,
@@ -172,6 +176,7 @@ def _read_shard(path: Path) -> Shard:
             shape=tuple(entry["shape"]),
             start=8 + length + entry["data_offsets"][0],
             size=entry["data_offsets"][1] - entry["data_offsets"][0],
+            role=role,
         )
         for name, entry in header.items()
         if name != "__metadata__"

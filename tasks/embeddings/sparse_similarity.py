@@ -1,14 +1,19 @@
 """Sparse weights of many rows over many anchors, by cosine, in bounded memory."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from tasks.contract import InputError
 from tasks.embeddings.sparse_rows import SparseRows
+from tasks.embeddings.unit_rows import unit_rows
 
 BLOCK_BYTES = 2**27
-SUPPORT = 256
+_GROUPS = 512  # of neighbouring columns, or a few more
+_ROUNDING = 1e-5
+_OUT_OF_REACH = -4.0  # at least 1 under any cosine that has weight: the threshold is at least the greatest cosine - 1
 
 
 def sparsemax_cosines(
@@ -16,62 +21,60 @@ def sparsemax_cosines(
 ) -> SparseRows:
     """For each row, sparsemax of its cosines to all anchors (Martins and Astudillo 2016; FOCUS, section 3).
 
-    sparsemax(z) = max(z - tau, 0) with the tau that makes the sum 1. Beside the two tables at length 1, one block of
-    cosines of `block_bytes` is held, whatever the number of rows and anchors.
+    sparsemax(z) = max(z - tau, 0) with the tau that makes the sum 1. Beside the anchors at length 1, one block of
+    cosines of `block_bytes` is held, and those of its cosines that may get weight: usually a few hundred of a row,
+    never more than ten times the block.
 
     Args:
         rows: float32 [n, d], no row of zeros.
-        anchors: float32 [m, d], no row of zeros; m at least 1.
+        anchors: float32 [m, d], no row of zeros; m at least 1 unless n is 0.
         block_bytes: size of a block of cosines.
 
     Returns:
         n rows of (anchor, weight); each sums to 1.
 
     Raises:
-        ValueError: there is no anchor.
+        InputError: entmax is not installed.
     """
-    if not len(anchors):
-        raise ValueError("no token of both vocabularies has a vector: nothing to compare with")
-    frame = _unit(anchors)
-    size = max(1, block_bytes // (4 * len(anchors)))
-    parts = []
+    frame = unit_rows(anchors).T
+    size = max(1, block_bytes // (4 * max(1, len(anchors))))
+    block = torch.empty(min(size, len(rows)), len(anchors))
+    none = np.zeros(0, dtype=np.int64)
+    parts = [(none, none, np.zeros(0))]
     for start in range(0, len(rows), size):
-        scores = _unit(rows[start : start + size]) @ frame.T
-        row, anchor, weight = _sparsemax(scores, SUPPORT)
+        units = unit_rows(rows[start : start + size])
+        row, anchor, weight = _sparsemax(torch.mm(units, frame, out=block[: len(units)]))
         parts.append((row + start, anchor, weight))
-    if not parts:
-        return SparseRows(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0))
     found = [np.concatenate(column) for column in zip(*parts, strict=True)]
     return SparseRows.from_coo(found[0], found[1], found[2], len(rows))
 
 
-def _sparsemax(scores: torch.Tensor, support: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """(row, column, weight) of sparsemax of each row that are greater than 0.
+def _sparsemax(scores: torch.Tensor) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """(row, column, weight) of the entries of each row's sparsemax that are greater than 0.
 
-    Only the `support` greatest of a row are looked at. Where the least of them gets no weight, none of the others
-    would; elsewhere the row is done again with four times as many.
+    The threshold of a part of a row is never above that of the whole row: the part's excess over the whole row's
+    threshold sums to 1 at most. So all that has weight lies above the threshold of the greatest cosines of groups of
+    columns, which one pass finds, and only what lies above it is sorted.
     """
+    sparsemax = _entmax_sparsemax()
+    width = max(1, scores.shape[1] // _GROUPS)
+    whole = scores.shape[1] // width
+    maxima = scores[:, : whole * width].view(-1, whole, width).amax(dim=2).double()
+    bound = (maxima.amax(dim=1) - sparsemax(maxima, dim=1).amax(dim=1) - _ROUNDING).float()
+    row, column = torch.nonzero(scores > bound[:, None], as_tuple=True)
+    counts = torch.bincount(row, minlength=len(scores))
+    place = torch.arange(len(row)) - (torch.cumsum(counts, dim=0) - counts)[row]
+    values = torch.full((len(scores), int(counts.max())), _OUT_OF_REACH, dtype=torch.float64)
+    values[row, place] = scores[row, column].double()
+    weights = sparsemax(values, dim=1)[row, place]
+    kept = weights > 0
+    return row[kept].numpy(), column[kept].numpy(), weights[kept].numpy()
+
+
+def _entmax_sparsemax() -> Callable[..., torch.Tensor]:
     try:
         from entmax import sparsemax
     except ImportError as error:
         raise InputError("sparsemax needs entmax: pip install 'langadapt[vectors]'") from error
-
-    count = min(support, scores.shape[1])
-    values, columns = torch.topk(scores, count, dim=1)
-    weights = sparsemax(values.double(), dim=1)
-    done = (weights[:, -1] <= 0) | (count == scores.shape[1])
-    row, place = torch.nonzero((weights > 0) & done[:, None], as_tuple=True)
-    found = (row.numpy(), columns[row, place].numpy(), weights[row, place].numpy())
-    again = torch.nonzero(~done)[:, 0]
-    if not len(again):
-        return found
-    rest = _sparsemax(scores[again], 4 * support)
-    return (
-        np.concatenate([found[0], again.numpy()[rest[0]]]),
-        np.concatenate([found[1], rest[1]]),
-        np.concatenate([found[2], rest[2]]),
-    )
-
-
-def _unit(rows: NDArray[np.float32]) -> torch.Tensor:
-    return torch.nn.functional.normalize(torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)), dim=1)
+    found: Callable[..., torch.Tensor] = sparsemax
+    return found

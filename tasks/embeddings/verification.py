@@ -1,6 +1,5 @@
 """Verification of an initial model: what was written is read again and checked against what it was made of."""
 
-import gc
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,22 +15,29 @@ from configs.schema import InitialModelConfig
 from storage.tables import write_table
 from tasks.contract import InputError
 from tasks.embeddings.check import Check
-from tasks.embeddings.initial_model import SourceModel
 from tasks.embeddings.new_table import NewRows, TableName
 from tasks.embeddings.safetensors_reader import StoredTensor, read_shards
+from tasks.embeddings.stored_model import StoredModel
 from tasks.embeddings.verify_forward import (
     check_forward,
     check_generation,
     check_logits,
     hidden_states,
-    load_initial_model,
     token_sequences,
 )
 from tasks.embeddings.verify_tables import TableCheck
-from tasks.embeddings.verify_tokenizer import check_fertility, check_reachable, check_round_trip, check_rows
+from tasks.embeddings.verify_tokenizer import (
+    check_fertility,
+    check_reachable,
+    check_round_trip,
+    check_rows,
+    check_same,
+)
+from tasks.pretrained import load_causal_model, load_tokenizer
 
+ROLE = "initial model"  # in errors
 VERIFICATION, VERIFICATION_ROWS = "verification.json", "verification.parquet"
-_SOURCE_ROWS = 4096
+_RUNS = _RUN_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -67,15 +73,21 @@ class Verification:
         return [check for check in self.checks if check.status == status]
 
     def summary(self, token: Callable[[int], str]) -> dict[str, Any]:
-        """Counts, warnings and measured numbers, for the manifest and the report."""
-        counts = {status: len(self.of(status)) for status in ("passed", "warning", "skipped")}
-        measured = {check.name: check.measured for check in self.checks if check.measured}
-        return {**counts, "warnings": [check.told(token) for check in self.of("warning")], **measured}
+        """Counts by status, and by check's name the warnings and the measured numbers; for the manifest and the report.
+
+        Args:
+            token: the string of a token id.
+        """
+        return {
+            **{status: len(self.of(status)) for status in ("passed", "warning", "skipped")},
+            "warnings": {check.name: check.told(token) for check in self.of("warning")},
+            "measured": {check.name: check.measured for check in self.checks if check.measured},
+        }
 
 
 def verify(
     folder: Path,
-    source: SourceModel,
+    source: StoredModel,
     rows: Callable[[TableName], NewRows],
     tokenizer: Any,
     config: InitialModelConfig,
@@ -97,25 +109,27 @@ def verify(
     Raises:
         InputError: the model does not load.
     """
-    written = {tensor.name: tensor for shard in read_shards(folder) for tensor in shard.tensors}
+    written = {tensor.name: tensor for shard in read_shards(folder, ROLE) for tensor in shard.tensors}
     columns: dict[str, NDArray[Any]] = {}
     checks: list[Check] = []
     plain = rows("LM head's bias")
     for name, tensor in source.named_tables().items():
-        if name == "LM head's bias":
-            continue
         table = _table_check(name, tensor, written[tensor.name], rows(name), config)
+        if name == "LM head's bias":
+            checks += table.value_checks()
+            continue
         checks += table.checks()
         short = "input" if name == "input embeddings" else "head"
         columns[f"{short}_norm"] = table.new_norms[: table.tokens].astype(np.float32)
         columns[f"{short}_equal_to"] = table.equal_to[: table.tokens].astype(np.int32)
         del table
     tokens = plain.mapping.target_size
-    checks += [check_rows(tokenizer, tokens), check_reachable(tokenizer), check_round_trip(tokenizer, held_out.texts)]
-    checks.append(check_fertility(held_out.before, held_out.after))
+    own = load_tokenizer(folder, ROLE)
+    checks += [check_same(tokenizer, own, held_out.texts), check_rows(own, tokens), check_reachable(own)]
+    checks += [check_round_trip(own, held_out.texts), check_fertility(held_out.before, held_out.after)]
     if all(check.status != "failed" for check in checks):
-        checks += _at_work(folder, source, written, plain, tokenizer, held_out.texts)
-    return Verification(tuple(checks), _rows_table(tokenizer, plain, checks, columns))
+        checks += _at_work(folder, source, written, plain, own, held_out.texts)
+    return Verification(tuple(checks), _rows_table(own, plain, checks, columns))
 
 
 def write_verification(verification: Verification, out: Path) -> None:
@@ -134,19 +148,22 @@ def refuse_failures(verification: Verification, token: Callable[[int], str]) -> 
     """
     failed = verification.of("failed")
     if failed:
-        raise InputError("initial model: verification failed: " + "; ".join(check.told(token) for check in failed))
+        told = "; ".join(f"{check.name}: {check.told(token)}" for check in failed)
+        raise InputError(f"{ROLE}: verification failed: {told}")
 
 
 def _table_check(
     name: TableName, old: StoredTensor, new: StoredTensor, rows: NewRows, config: InitialModelConfig
 ) -> TableCheck:
-    table = new.read()
-    return TableCheck(name, table, old.read().to(table.dtype), rows, config.norms)
+    table, source = new.read(), old.read()
+    if table.ndim == 1:  # a bias, whose numbers are kept whatever becomes of the rows' lengths
+        return TableCheck(name, table[:, None], source.to(table.dtype)[:, None], rows, "keep")
+    return TableCheck(name, table, source.to(table.dtype), rows, config.norms)
 
 
 def _at_work(
     folder: Path,
-    source: SourceModel,
+    source: StoredModel,
     written: Mapping[str, StoredTensor],
     rows: NewRows,
     tokenizer: Any,
@@ -154,7 +171,7 @@ def _at_work(
 ) -> list[Check]:
     tokens = rows.mapping.target_size
     sequences = token_sequences(tokenizer, texts, tokens)
-    model = load_initial_model(folder)
+    model = load_causal_model(folder, ROLE)
     hidden, finite = hidden_states(model, sequences)
     checks = [check_forward(finite, len(hidden))]
     if finite:
@@ -163,19 +180,18 @@ def _at_work(
         new = (head.weight.detach(), None if head.bias is None else head.bias.detach())
         made = np.setdiff1d(np.arange(tokens), rows.copied)
         checks.append(check_logits(hidden, new, made, _source_head(source, rows.mapping.source_size)))
-    del model
-    gc.collect()
     return checks
 
 
-def _source_head(source: SourceModel, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Rows of the source's LM head (and its bias) spread over its vocabulary; at most 4,096."""
-    table = source.tables.head or source.tables.input
+def _source_head(source: StoredModel, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Rows of the source's LM head (and its bias): all, or 64 runs of 64 that are spread over its vocabulary."""
+    table, bias = source.tables.head or source.tables.input, source.tables.bias
     known = min(size, table.shape[0])
-    ids = np.unique(np.linspace(0, known - 1, min(known, _SOURCE_ROWS)).astype(np.int64))
-    head = torch.cat([table.rows(i, i + 1) for i in ids.tolist()])
-    bias = None if source.tables.bias is None else source.tables.bias.read()[torch.from_numpy(ids)]
-    return head, bias
+    runs = [(0, known)]
+    if known > _RUNS * _RUN_ROWS:
+        runs = [(start, start + _RUN_ROWS) for start in np.linspace(0, known - _RUN_ROWS, _RUNS).astype(int).tolist()]
+    head = torch.cat([table.rows(*run) for run in runs])
+    return head, None if bias is None else torch.cat([bias.rows(*run) for run in runs])
 
 
 def _rows_table(

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from tasks.embeddings.check import Check
+from tasks.embeddings.copied_rows import SHARED
 from tasks.embeddings.new_table import NewRows
 from tasks.embeddings.row_groups import first_equal_mapping_row, first_equal_row
 from tasks.embeddings.row_norms import row_norms
@@ -62,11 +63,16 @@ class TableCheck:
         return self.rows.mapping.target_size
 
     def checks(self) -> list[Check]:
-        """All checks of the table."""
+        """All checks of a table of embeddings."""
         finite = self.finite()
         if finite.status == "failed":
             return [finite]
         return [finite, self.zero(), self.copies(), self.applied(), self.duplicates(), self.lengths()]
+
+    def value_checks(self) -> list[Check]:
+        """The checks that say something of single numbers, for a bias."""
+        finite = self.finite()
+        return [finite] if finite.status == "failed" else [finite, self.copies(), self.applied()]
 
     def finite(self) -> Check:
         """No number is NaN or infinite."""
@@ -97,24 +103,29 @@ class TableCheck:
         return Check(name, "passed", figures=figures)
 
     def copies(self) -> Check:
-        """Rows with a single source are that source's row, bit for bit."""
-        copied = self.rows.copied
-        mapping = self.rows.mapping
-        sources = mapping.source_ids[mapping.indptr[:-1][copied]].astype(np.int64)
+        """Rows with a single source are its row, bit for bit, and tokens called shared have a single source."""
+        copied, sources = self.rows.copied, self.rows.copied_from
         bad = [
             copied[start : start + _BLOCK][_differ(self.new, self.old, copied, sources, start)]
             for start in range(0, len(copied), _BLOCK)
         ]
         changed = np.concatenate([*bad, np.zeros(0, dtype=np.int64)]).astype(np.int64)
         name = f"tokens kept unchanged in the {self.name}"
-        figures = {"rows": len(copied), "changed": len(changed)}
+        mapping = self.rows.mapping
+        shared = np.array([origin == SHARED for origin in mapping.origin_names])[mapping.origin]
+        mixed = np.setdiff1d(np.flatnonzero(shared), copied)
+        figures = {"rows": len(copied), "shared": int(shared.sum()), "changed": len(changed), "mixed": len(mixed)}
         if len(changed):
             return Check(name, "failed", f"{len(changed)} rows differ from their only source's", figures, rows=changed)
+        if len(mixed):
+            message = f"{len(mixed)} tokens that both vocabularies have are made of more than their own old row"
+            return Check(name, "failed", message, figures, rows=mixed)
         return Check(name, "passed", figures=figures)
 
     def applied(self) -> Check:
         """Of rows spread over the vocabulary, each has the direction (and length, where kept) that its sources give."""
-        given = np.setdiff1d(np.arange(self.tokens), self.rows.drawn)
+        other = self.rows.drawn if self.rows.dense is not None else np.union1d(self.rows.drawn, self.rows.dense_ids)
+        given = np.setdiff1d(np.arange(self.tokens), other)
         sample = given[np.linspace(0, len(given) - 1, min(len(given), SAMPLED_ROWS)).astype(np.int64)]
         wanted, found = self.exact(sample), self.new[torch.from_numpy(sample)].to(torch.float32).numpy()
         if self.norms == "match":
@@ -169,7 +180,8 @@ class TableCheck:
         bad = made[norms > NORM_FACTOR * high]
         if len(bad):
             message = (
-                f"{len(bad)} rows are more than {NORM_FACTOR:g} times as long as the longest source row, {high:.4g}"
+                f"{len(bad)} rows are more than {NORM_FACTOR:g} times as long as the longest source row, {high:.4g}; "
+                "initial_model.norms=match scales them, and with clp mapping.clp.negative=drop makes none"
             )
             return Check(name, "failed", message, figures, rows=bad)
         short, long = made[norms * slack < low], made[norms > high * slack]

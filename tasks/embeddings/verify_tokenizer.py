@@ -1,11 +1,11 @@
-"""Checks of the new tokenizer beside the initial model: reachable tokens, round trip, fertility."""
+"""Checks of the new tokenizer beside the initial model: the same, reachable tokens, round trip, fertility."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tasks.embeddings.canonical import vocabulary_of
+from tasks.embeddings.canonical import ROLES, vocabulary_of
 from tasks.embeddings.check import Check
 from tasks.embeddings.reachable import unreachable_tokens
 
@@ -27,6 +27,38 @@ def check_reachable(tokenizer: Any) -> Check:
     if share < LEAST_REACHABLE:
         message += f"; at least {LEAST_REACHABLE:.0%} must be reachable"
     return Check("reachable tokens", "failed" if share < LEAST_REACHABLE else "warning", message, figures, rows=lost)
+
+
+def check_same(given: Any, written: Any, texts: Sequence[str]) -> Check:
+    """The tokenizer that transformers finds in the model's folder is the one that was given.
+
+    With a config.json beside it, transformers may take another class for the same files.
+
+    Args:
+        given: the tokenizer as loaded from its own folder.
+        written: as loaded from the model's.
+        texts: held-out text, on which both must give the same ids.
+    """
+    name = "tokenizer in the model's folder"
+    ids = [
+        tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else [] for tokenizer in (given, written)
+    ]
+    changed = [n for n, (one, two) in enumerate(zip(*ids, strict=True)) if one != two]
+    roles = [role for role in ROLES if getattr(given, f"{role}_token_id") != getattr(written, f"{role}_token_id")]
+    figures = {"texts": len(texts), "changed": len(changed)}
+    faults = [
+        *(["it has other tokens"] if given.get_vocab() != written.get_vocab() else []),
+        *([f"other special tokens ({', '.join(roles)})"] if roles else []),
+        *(
+            [f"{len(changed)} of {len(texts)} texts get other ids, for instance {texts[changed[0]][:40]!r}"]
+            if changed
+            else []
+        ),
+    ]
+    if faults:
+        message = f"{'; '.join(faults)}; add a tokenizer_config.json that names its tokenizer_class"
+        return Check(name, "failed", message, figures)
+    return Check(name, "passed", figures=figures)
 
 
 def check_rows(tokenizer: Any, tokens: int) -> Check:

@@ -1,11 +1,13 @@
 """The product of sparse rows and a dense table, in bounded memory."""
 
+import numpy as np
 import torch
 from torch.nn.functional import embedding_bag
 
 from tasks.embeddings.sparse_rows import SparseRows
 
 COLUMNS = 256
+_COPIED_ROWS = 4096
 
 
 def weighted_rows(
@@ -14,7 +16,8 @@ def weighted_rows(
     """Row r of the result is the sum over r's entries of weight times `table[id]`.
 
     Computed in float32, `columns` columns at a time: beside the table and the result, two blocks
-    [table rows, columns] and [rows, columns] of float32 are held.
+    [table rows, columns] and [rows, columns] of float32 are held. A row with one entry, of weight 1, is a copy of its
+    source, bit for bit (a sum would make 0 of -0 and round float64).
 
     Args:
         rows: the weights.
@@ -41,4 +44,14 @@ def weighted_rows(
         result[:, start : start + columns] = embedding_bag(
             ids, block, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True
         )
+    _copy(rows, table, result)
     return result
+
+
+def _copy(rows: SparseRows, table: torch.Tensor, result: torch.Tensor) -> None:
+    single = np.flatnonzero(rows.counts() == 1)
+    single = single[rows.weights[rows.indptr[single]] == 1]
+    for start in range(0, len(single), _COPIED_ROWS):
+        part = single[start : start + _COPIED_ROWS]
+        sources = torch.from_numpy(rows.ids[rows.indptr[part]].astype("int64"))
+        result[torch.from_numpy(part)] = table[sources].to(result.dtype)

@@ -1,16 +1,15 @@
 """Expected counts of word pairs as the published trans-tokenization code reads them."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.contract import InputError
+from tasks.embeddings.text_lines import numbered_lines
 
 JOINT = "—"
 NULL_WORD = "<eps>"
@@ -60,22 +59,20 @@ def read_translation_table(path: Path) -> WordCounts:
     Plain, .gz or .zst.
 
     Raises:
-        InputError: a line has not four fields, or the last two are no finite numbers.
+        InputError: it cannot be read, a line has not four fields, or the last two are no finite numbers.
     """
     rows: list[tuple[str, str, float, float]] = []
-    with pa.input_stream(str(path), compression="detect") as raw, io.TextIOWrapper(raw, "utf-8", newline="\n") as lines:
-        for number, line in enumerate(lines, start=1):
-            fields = line.rstrip("\n").split("\t")
-            if fields == [""]:
-                continue
-            try:
-                source, target, probability, count = fields
-                rows.append((source, target, float(probability), float(count)))
-            except ValueError as error:
-                raise InputError(
-                    f"translation table {path.name}, line {number}: {line.strip()!r}; expected "
-                    "`source<TAB>target<TAB>ln p<TAB>count` (the fork FremyCompany/fast_align writes the count)"
-                ) from error
+    for number, line in numbered_lines(path, "translation table"):
+        if not line:
+            continue
+        try:
+            source, target, probability, count = line.split("\t")
+            rows.append((source, target, float(probability), float(count)))
+        except ValueError as error:
+            raise InputError(
+                f"translation table {path.name}, line {number}: {line.strip()!r}; expected "
+                "`source<TAB>target<TAB>ln p<TAB>count` (the fork FremyCompany/fast_align writes the count)"
+            ) from error
     log_probability, counts = (np.array([row[n] for row in rows], dtype=np.float64) for n in (2, 3))
     if not (np.isfinite(log_probability).all() and np.isfinite(counts).all()):
         raise InputError(f"translation table {path.name}: probabilities and counts must be finite numbers")

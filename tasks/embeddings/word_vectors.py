@@ -1,18 +1,18 @@
 """Word vectors: read from a file, or trained by fastText's method."""
 
-import io
-import re
+import struct
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from configs.schema import FastTextConfig
 from tasks.contract import InputError
+from tasks.embeddings.text_lines import numbered_lines
 
 
 @dataclass(frozen=True)
@@ -37,32 +37,34 @@ def read_word_vectors(path: Path) -> WordVectors:
     """Vectors in word2vec's text format (plain, .gz, .zst), or in fastText's binary format (.bin, with n-grams).
 
     Raises:
-        InputError: a line has another number of values than the first, a value is no number, or there are no vectors.
+        InputError: the file cannot be read, a line has another number of values than the first, a value is no finite
+            number, or there are no vectors.
     """
     if path.suffix == ".bin":
-        gensim = _gensim()
-        return _of_gensim(gensim.load_facebook_vectors(str(path)))
+        return _of_gensim(_load_binary(path))
     words: list[str] = []
-    rows: list[NDArray[np.float32]] = []
-    with pa.input_stream(str(path), compression="detect") as raw, io.TextIOWrapper(raw, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            word, *values = re.split(" ", line.rstrip(" \r\n"))
-            if number == 1 and len(values) == 1:
-                continue  # the header: words and dimensions
-            try:
-                row = np.array(values, dtype=np.float32)
-            except ValueError as error:
-                raise InputError(f"word vectors {path.name}, line {number}: {error}; a word holds no space") from error
-            if not len(row) or (rows and len(row) != len(rows[0])) or not np.isfinite(row).all():
-                raise InputError(
-                    f"word vectors {path.name}, line {number}: {len(row)} values for {word!r}, expected "
-                    f"{len(rows[0]) if rows else 'some'}, all finite"
-                )
-            words.append(word)
-            rows.append(row)
-    if not rows:
+    numbers = array("f")
+    width = 0
+    for number, line in numbered_lines(path, "word vectors"):
+        word, *values = line.rstrip(" ").split(" ")
+        if number == 1 and len(values) == 1:
+            continue  # the header: words and dimensions
+        try:
+            row = np.array(values, dtype=np.float32)
+        except ValueError as error:
+            raise InputError(f"word vectors {path.name}, line {number}: {error}; a word holds no space") from error
+        width = width or len(row)
+        if not len(row) or len(row) != width or not np.isfinite(row).all():
+            raise InputError(
+                f"word vectors {path.name}, line {number}: {len(row)} values for {word!r}, expected "
+                f"{width or 'some'}, all finite"
+            )
+        words.append(word)
+        numbers.frombytes(row.tobytes())
+    if not words:
         raise InputError(f"word vectors {path.name}: there are none in it")
-    return WordVectors(words, np.stack(rows), 1.0 / np.arange(2, len(words) + 2))
+    vectors = np.frombuffer(numbers, dtype=np.float32).reshape(len(words), width)
+    return WordVectors(words, vectors, 1.0 / np.arange(2, len(words) + 2))
 
 
 def train_word_vectors(sentences: Iterable[Sequence[str]], config: FastTextConfig, seed: int) -> WordVectors:
@@ -104,6 +106,14 @@ def _of_gensim(vectors: Any) -> WordVectors:
     return WordVectors(
         list(vectors.index_to_key), np.asarray(vectors.vectors, np.float32), np.array(counts, np.float64), spelled
     )
+
+
+def _load_binary(path: Path) -> Any:
+    gensim = _gensim()
+    try:
+        return gensim.load_facebook_vectors(str(path))
+    except (OSError, EOFError, ValueError, NotImplementedError, struct.error) as error:
+        raise InputError(f"word vectors {path.name}: not in fastText's binary format: {error}") from error
 
 
 def _gensim() -> Any:

@@ -13,8 +13,9 @@ from tasks.report.losses import losses
 from tasks.report.mapping import mapping
 from tasks.report.results import headline, results
 from tasks.report.segmentation import fertility, segmentation
+from tasks.report.segmenter import source_segmenter, target_segmenter
 from tasks.report.stages import libraries, stages
-from tasks.report.vocabulary import source_vocabulary, target_vocabulary
+from tasks.report.verification import verification
 
 
 def collect(config: ReportConfig, inputs: Mapping[str, Path]) -> ReportData:
@@ -26,7 +27,7 @@ def collect(config: ReportConfig, inputs: Mapping[str, Path]) -> ReportData:
             be given: 'source_tokenizer' and 'source_model', folders of a source model that is no node of the run.
     """
     artifacts = find_artifacts(config.nodes, inputs)
-    source, target = source_vocabulary(artifacts, inputs), target_vocabulary(artifacts)
+    source, target = source_segmenter(artifacts, inputs), target_segmenter(artifacts)
     rows, totals = results(artifacts)
     return ReportData(
         title=config.title,
@@ -42,7 +43,8 @@ def collect(config: ReportConfig, inputs: Mapping[str, Path]) -> ReportData:
         fertility=fertility(artifacts),
         segmentation=segmentation(artifacts, source, target),
         alignment=alignment(artifacts),
-        mapping=mapping(artifacts, source, target),
+        mapping=mapping(artifacts),
+        verification=verification(artifacts),
         embeddings=embeddings(artifacts),
         losses=losses(artifacts),
         stages=stages(artifacts),

@@ -10,13 +10,15 @@ import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from configs.schema import ComparisonConfig
+from tasks.report.artifacts import Artifact
 from tasks.report.data import Row, as_dict
-from tasks.report.display import number, percent
-from tasks.report.mapping import weighted_coverage
+from tasks.report.display import count, number, percent
+from tasks.report.mapping import given, weighted_coverage
 from tasks.report.markdown import escape, markdown_table, stage_lines
 from tasks.report.render import environment
 from tasks.report.svg import Bar, row_chart
 from tasks.report.tables import stage_table
+from tasks.report.verification import verification, warnings
 
 KIND = "comparison"
 SOURCE = "source"
@@ -28,6 +30,7 @@ SCHEMA = pa.schema(
         ("coverage", pa.float64()),
         ("rows", pa.int64()),
         ("uncovered_rows", pa.int64()),
+        ("warnings", pa.int64()),
         ("skipped", pa.string()),
     ]
 )
@@ -38,13 +41,16 @@ def rows_of(config: ComparisonConfig, inputs: Mapping[str, Path]) -> list[Row]:
 
     Args:
         config: which initialisers there are, in the order asked for.
-        inputs: folders of the evaluations ('evaluation.<initialiser>') and mappings ('mapping.<initialiser>').
+        inputs: folders of the evaluations ('evaluation.<initialiser>'), mappings ('mapping.<initialiser>') and initial
+            models ('model.<initialiser>').
     """
     found = []
     for name in config.initialisers:
         row: Row = dict.fromkeys(SCHEMA.names) | {"initialiser": name, **_metrics(inputs, name)}
         if f"mapping.{name}" in inputs:
             row |= _mapping(inputs[f"mapping.{name}"])
+        if f"model.{name}" in inputs:
+            row["warnings"] = len(_warnings(inputs, name))
         found.append(row)
     found.sort(key=lambda row: float("inf") if row["bits_per_byte"] is None else row["bits_per_byte"])
     skipped = [
@@ -64,8 +70,15 @@ def _metrics(inputs: Mapping[str, Path], name: str) -> Row:
 
 def _mapping(folder: Path) -> Row:
     tokens = pq.read_table(folder / "tokens.parquet")
-    uncovered = sum(sources == 0 for sources in tokens["sources"].to_pylist())
-    return {"coverage": weighted_coverage(tokens, folder)[0], "rows": tokens.num_rows, "uncovered_rows": uncovered}
+    drawn = int((~given(tokens, folder)).sum())
+    return {"coverage": weighted_coverage(tokens, folder)[0], "rows": tokens.num_rows, "uncovered_rows": drawn}
+
+
+def _warnings(inputs: Mapping[str, Path], name: str) -> list[Row]:
+    """What the verification of the initialiser's model warns of: initialiser, check, message."""
+    folder = inputs.get(f"model.{name}")
+    found = warnings(verification([Artifact(f"initial-model.{name}", "initial-model", name, folder)]))
+    return [{"initialiser": name, "check": check["name"], "message": check["message"]} for check in found]
 
 
 def collect(config: ComparisonConfig, inputs: Mapping[str, Path], similarity: Sequence[Row]) -> Row:
@@ -86,6 +99,7 @@ def collect(config: ComparisonConfig, inputs: Mapping[str, Path], similarity: Se
             "recipe": config.recipe,
             "source": _metrics(inputs, SOURCE),
             "results": rows_of(config, inputs),
+            "warnings": [warning for name in config.initialisers for warning in _warnings(inputs, name)],
             "similarity": list(similarity),
         }
     )
@@ -114,12 +128,13 @@ def comparison_markdown(data: Row, run_stages: Sequence[Row] | None) -> str:
             number(row["bits_per_byte"]),
             number(row["perplexity_per_native_token"]),
             percent(row["coverage"]),
+            count(row["warnings"]),
             escape(row["skipped"] or ""),
         ]
         for row in data["results"]
     ]
-    header = ["initialiser", "bits per byte", "perplexity per native token", "coverage", "skipped because"]
-    lines += markdown_table(header, "lrrrl", rows)
+    header = ["initialiser", "bits per byte", "perplexity per native token", "coverage", "warnings", "skipped because"]
+    lines += markdown_table(header, "lrrrrl", rows)
     if run_stages:
         lines += stage_lines(stage_table([], run_stages), of_a_run=True)
     return "\n".join(lines) + "\n"

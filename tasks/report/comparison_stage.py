@@ -46,8 +46,8 @@ def _similarities(config: ComparisonConfig, context: StageContext) -> list[dict[
     """The similarity of the input embeddings of each two initial models; two tables are held at a time."""
     from tasks.embeddings.canonical import vocabulary_of
     from tasks.embeddings.look import side_similarity, similarity_row
-    from tasks.embeddings.model_tables import read_model_tables
-    from tasks.tokenizer.load import load_tokenizer
+    from tasks.embeddings.stored_model import open_model
+    from tasks.pretrained import load_tokenizer
 
     folders: dict[str, Path] = {
         name: context.inputs[f"model.{name}"] for name in config.initialisers if f"model.{name}" in context.inputs
@@ -58,11 +58,11 @@ def _similarities(config: ComparisonConfig, context: StageContext) -> list[dict[
     rows: list[dict[str, Any]] = []
     names, total = list(folders), len(folders) * (len(folders) - 1) // 2
     for number, first in enumerate(names[:-1]):
-        held = read_model_tables(folders[first]).input
+        held = open_model(folders[first], f"initial model of {first}").tables.input.read()
         for second in names[number + 1 :]:
             context.progress(len(rows), total, "pairs", f"{first} and {second}")
-            tables = (held, read_model_tables(folders[second]).input)
-            found = side_similarity(vocabulary, vocabulary, tables, config.embeddings)
+            other = open_model(folders[second], f"initial model of {second}").tables.input.read()
+            found = side_similarity(vocabulary, vocabulary, (held, other), config.embeddings)
             rows.append({"first": first, "second": second, **similarity_row(found)})
     return rows
 

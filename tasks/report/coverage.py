@@ -15,7 +15,7 @@ def bands(tokens: pa.Table, evidence: "np.ndarray[Any, np.dtype[np.bool_]]") -> 
 
     Args:
         tokens: rows of tokens.parquet: origin, frequency.
-        evidence: bool [tokens]: the token's row was made of source tokens without a fallback.
+        evidence: bool [tokens]: the token's row was made neither by a fallback nor at random.
 
     Returns:
         tokens (how many), text_share, covered (share of these tokens' occurrences with evidence) and origins

@@ -30,6 +30,8 @@ class ReportData:
         mapping: size, coverage, bands [{tokens, text_share, covered, origins [{origin, share}]}], origins
             [{origin, rows, share, frequency_share, entropy}], entropy [{low, high, rows, frequency_share}], examples
             [{origin, tokens [{token, frequency, entropy, sources [{token, weight}]}]}].
+        verification: of the initial model: checks [{name, status, message, figures [{name, value}]}], counts (checks by
+            status), lengths [{table, rows ('source', 'new'), values (quantiles of the rows' lengths)}].
         embeddings: similarity (rows of similarity.parquet), neighbours [{token, origin, frequency, sources
             [{token, cosine}]}], points (rows of projection.parquet), variance (share on each axis).
         losses: node, label, detail, steps, tokens, first, last, points [{step, loss, learning_rate}].
@@ -51,6 +53,7 @@ class ReportData:
     segmentation: list[Row] = field(default_factory=list)
     alignment: Row | None = None
     mapping: Row | None = None
+    verification: Row | None = None
     embeddings: Row | None = None
     losses: list[Row] = field(default_factory=list)
     stages: list[Row] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The report in short, as Markdown: the table of results and the table of stages."""
+"""The report in short, as Markdown: the table of results, warnings, and the table of stages."""
 
 import re
 from collections.abc import Sequence
@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from tasks.report.data import ReportData, Row, as_dict
 from tasks.report.display import duration, label, number, size, visible
 from tasks.report.tables import results_table, stage_table
+from tasks.report.verification import warnings
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
 
 
 def render_markdown(data: ReportData | Row, run_stages: Sequence[Row] | None) -> str:
-    """Results and stages as Markdown tables.
+    """Results, warnings of the initial model's verification, and stages, as Markdown.
 
     Args:
         data: the figures, as collected or as read from report.json.
         run_stages: as for `render_html`.
     """
     report = as_dict(data)
-    parts = [f"# {escape(report['title'])}", *_results(report["results"])]
+    parts = [f"# {escape(report['title'])}", *_results(report["results"]), *_warnings(report["verification"])]
     parts += stage_lines(stage_table(report["stages"], run_stages), run_stages is not None)
     return "\n".join(parts) + "\n"
 
@@ -45,6 +46,14 @@ def _results(results: Sequence[Row]) -> list[str]:
         rows.append([escape(label(row["metric"])), *cells])
     header = ["metric", *(escape(model) for model in table["models"])]
     return ["", "## Results", *markdown_table(header, "l" + "r" * len(table["models"]), rows)]
+
+
+def _warnings(verified: Row | None) -> list[str]:
+    found = warnings(verified)
+    if not found:
+        return []
+    lines = [f"- {escape(check['name'])}: {escape(check['message'])}" for check in found]
+    return ["", "## Warnings of the initial model's verification", "", *lines]
 
 
 def stage_lines(stages: Sequence[Row], of_a_run: bool) -> list[str]:

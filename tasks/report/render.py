@@ -12,6 +12,7 @@ from tasks.report import display
 from tasks.report.charts import bits_chart, embeddings_chart, entropy_chart, loss_charts, perplexity_chart
 from tasks.report.data import ReportData, Row, as_dict
 from tasks.report.tables import results_table, stage_table
+from tasks.report.verification import QUANTILES, warnings
 
 
 def render_html(data: ReportData | Row, run_stages: Sequence[Row] | None) -> str:
@@ -40,6 +41,8 @@ def render_html(data: ReportData | Row, run_stages: Sequence[Row] | None) -> str
         bits=bits_chart(report["results"]),
         losses=loss_charts(report["losses"]),
         entropy=entropy_chart(mapping) if mapping else "",
+        warnings=warnings(report["verification"]),
+        quantiles=list(QUANTILES.values()),
         plane=embeddings_chart(embeddings) if embeddings else "",
         perplexity=perplexity_chart(alignment) if alignment else "",
     )
@@ -48,7 +51,7 @@ def render_html(data: ReportData | Row, run_stages: Sequence[Row] | None) -> str
 def environment() -> Environment:
     """Jinja with the page's filters; everything is escaped, and a name that is not there is an error."""
     made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    for name in ("number", "count", "percent", "size", "duration", "visible", "label"):
+    for name in ("number", "count", "percent", "size", "duration", "visible", "label", "figure"):
         made.filters[name] = getattr(display, name)
     made.filters["pretty"] = _pretty
     made.filters["visible_lines"] = _visible_lines

@@ -1,13 +1,14 @@
 """Training of a byte-level BPE vocabulary."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from configs.schema import TokenizerConfig
 from tasks.contract import InputError
 
-BOS, EOS = "<|begin_of_text|>", "<|end_of_text|>"
+NAMES: Mapping[str, str] = MappingProxyType({"bos": "<|begin_of_text|>", "eos": "<|end_of_text|>"})
 BOS_ID = 0
 # A word with the one sign or space before it; digits; punctuation with the space before it; line ends; other space.
 # Marks belong to words, so that Indic words stay whole; no language's contractions are built in.
@@ -17,7 +18,9 @@ _WORDS = (
 )
 
 
-def train_byte_level_bpe(batches: Iterable[list[str]], config: TokenizerConfig) -> Tokenizer:
+def train_byte_level_bpe(
+    batches: Iterable[list[str]], config: TokenizerConfig, names: Mapping[str, str] = NAMES
+) -> Tokenizer:
     """A byte-level BPE tokenizer trained on `batches`, with BOS put before every text and nothing after it.
 
     Every text comes back from its tokens byte for byte: nothing is normalised and every byte has a token, so there is
@@ -27,6 +30,7 @@ def train_byte_level_bpe(batches: Iterable[list[str]], config: TokenizerConfig) 
     Args:
         batches: lists of texts.
         config: size of the vocabulary and whether digits stand alone.
+        names: strings of the special tokens "bos" and "eos".
 
     Raises:
         InputError: there is no text, or it supports fewer than `vocab_size` tokens.
@@ -43,7 +47,7 @@ def train_byte_level_bpe(batches: Iterable[list[str]], config: TokenizerConfig) 
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocab_size,
         min_frequency=1,
-        special_tokens=[AddedToken(token, normalized=False, special=True) for token in (BOS, EOS)],
+        special_tokens=[AddedToken(token, normalized=False, special=True) for token in (names["bos"], names["eos"])],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
@@ -64,11 +68,12 @@ def train_byte_level_bpe(batches: Iterable[list[str]], config: TokenizerConfig) 
             f"tokenizer.vocab_size is {config.vocab_size}, but the training text supports at most {size} tokens; "
             f"set tokenizer.vocab_size to {size} or less, or add text"
         )
+    bos = names["bos"]
     tokenizer.post_processor = processors.Sequence(
         [
             processors.ByteLevel(trim_offsets=True, add_prefix_space=False, use_regex=False),
             processors.TemplateProcessing(
-                single=f"{BOS}:0 $A:0", pair=f"{BOS}:0 $A:0 {BOS}:1 $B:1", special_tokens=[(BOS, BOS_ID)]
+                single=f"{bos}:0 $A:0", pair=f"{bos}:0 $A:0 {bos}:1 $B:1", special_tokens=[(bos, BOS_ID)]
             ),
         ]
     )

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import sentencepiece as spm
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from tasks.contract import InputError
 from tasks.tokenizer.sentencepiece_training import SPACE
 
 
@@ -47,7 +47,7 @@ def fast_tokenizer(model: bytes) -> Tokenizer:
             before the text, as `train_sentencepiece` makes it, or that of Llama 2 and Mistral.
 
     Raises:
-        InputError: the model has settings that would not be kept; the message names them.
+        ValueError: the model has settings that would not be kept; the message names them.
     """
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     _check_settings(proto)
@@ -121,9 +121,9 @@ def _check_settings(proto: Any) -> None:
     }
     found = [name for name, is_fault in faults.items() if is_fault]
     if found:
-        raise InputError(
-            f"tokenizer: a SentencePiece model with {', '.join(found)} is not converted here; put the tokenizer.json "
-            "of the same tokenizer beside it"
+        raise ValueError(
+            f"a SentencePiece model with {', '.join(found)} is not converted here; put the tokenizer.json of the same "
+            "tokenizer beside it"
         )
 
 
@@ -134,30 +134,37 @@ def special_names(model: bytes) -> dict[str, str]:
     return {name: processor.id_to_piece(i) for name, i in ids.items() if i >= 0}
 
 
-def write_sentencepiece(model: bytes, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write the files from which AutoTokenizer loads `tokenizer`, and the SentencePiece `model` beside them."""
+def write_sentencepiece(
+    model: bytes, tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any] | None = None
+) -> None:
+    """Write the files from which AutoTokenizer loads `tokenizer`, and the SentencePiece `model` beside them.
+
+    `settings` as in `write_fast`; None: the special tokens of the model.
+    """
     (folder / "tokenizer.model").write_bytes(model)
-    write_fast(tokenizer, special_names(model), folder)
+    write_fast(tokenizer, special_names(model) if settings is None else settings, folder)
 
 
-def write_fast(tokenizer: Tokenizer, special: dict[str, str], folder: Path) -> None:
+def write_fast(tokenizer: Tokenizer, settings: Mapping[str, Any], folder: Path) -> None:
     """Write the files from which AutoTokenizer loads `tokenizer`.
 
-    There is no padding token: training packs sequences, and a token that stands only for padding would be one more row
-    without a counterpart in most source models.
+    A padding token is not made up: training packs sequences, and a token that stands only for padding would be one more
+    row without a counterpart in most source models.
 
     Args:
         tokenizer: the tokenizer.
-        special: names of its special tokens: bos_token, eos_token, unk_token.
+        settings: names of its special tokens (bos_token, eos_token, ...), and what else tokenizer_config.json shall
+            hold.
         folder: where to.
     """
     (folder / "tokenizer.json").write_text(tokenizer.to_str(pretty=False) + "\n", encoding="utf-8")
+    special = {name: value for name, value in settings.items() if name.endswith(("_token", "_special_tokens"))}
     write_json(folder / "special_tokens_map.json", special)
     write_json(
         folder / "tokenizer_config.json",
         {
-            **special,
             "pad_token": None,
+            **settings,
             "add_bos_token": True,
             "add_eos_token": False,
             "clean_up_tokenization_spaces": False,

@@ -16,25 +16,19 @@ from tokenizers import Tokenizer
 from configs.schema import TokenizerConfig
 from tasks.contract import InputError
 from tasks.embeddings.canonical import surfaces_of
-from tasks.tokenizer.expand_auxiliary import (
-    Cuts,
-    Units,
-    aligned_occurrences,
-    count_units,
-    cut,
-    occurrences,
-    token_characters,
-    train_auxiliary,
-)
-from tasks.tokenizer.expand_files import source_spec, write_files, write_model
+from tasks.pretrained import load_tokenizer
+from tasks.tokenizer.cuts import Cuts, aligned_occurrences, cut, occurrences, token_characters
+from tasks.tokenizer.expand_auxiliary import Units, count_units, train_auxiliary
+from tasks.tokenizer.expand_files import source_spec, write_expanded
 from tasks.tokenizer.expand_proof import Proof, prove
 from tasks.tokenizer.expand_select import Candidate, Selection, Supply, bridges, select
 from tasks.tokenizer.expand_spec import bare_model, expandable_kind, token_ids
-from tasks.tokenizer.load import load_tokenizer
 from tasks.tokenizer.self_check import AWKWARD
+from tasks.tokenizer.tokenizer_copy import copy_settled
 
 Batches = Callable[[], Iterator[list[str]]]
 LEAST_PRODUCED = 0.99
+_ROLE = "source tokenizer"
 _DECODED = 2_000
 _COMPARED_UNITS = 50_000
 _LISTED = 20
@@ -50,9 +44,9 @@ def expand_tokenizer(
 
     Args:
         source: folder of the source tokenizer (byte-level BPE, or SentencePiece BPE with byte fallback).
-        texts: gives the target language's text from its start, in batches; read four times.
-        source_texts: the same of the source language's text, on which unchanged cuts are proven; None where there is
-            none.
+        texts: gives the target language's text from its start, in batches; read three times.
+        source_texts: the same of the source language's text, on which unchanged cuts are proven; read twice; None
+            where there is none.
         config: `new_tokens` and `auxiliary_size` are read.
         out: folder to write into.
 
@@ -64,26 +58,25 @@ def expand_tokenizer(
             the new tokens are produced.
         RuntimeError: text is cut otherwise than by joining the source's tokens, or a source id moved.
     """
-    loaded = load_tokenizer(source, "source tokenizer")
-    spec = source_spec(source, loaded)
+    copy_settled(source, out, _ROLE)
+    loaded = load_tokenizer(out, _ROLE)
+    spec = source_spec(out, loaded)
     kind = expandable_kind(spec)
-    old = _whole_texts(loaded)
+    old: Tokenizer = loaded.backend_tokenizer
     units = count_units(old, kind, texts())
     selection, sizes = choose_tokens(old, spec, kind, units, texts, config)
     first_id = max(loaded.get_vocab().values()) + 1
-    write_files(source, loaded, spec, selection.tokens, first_id, out)
-    bare = Tokenizer.from_str(bare_model(spec))
-    pieces = cut(bare, selection.tokens)
+    pieces = cut(Tokenizer.from_str(bare_model(spec)), selection.tokens)
     strings = [*units.strings[:_COMPARED_UNITS], *selection.tokens]
     if source_texts is not None:
         strings += count_units(old, kind, source_texts()).strings[:_COMPARED_UNITS]
-    slow = write_model(source, out, spec, selection.tokens, first_id, strings)
+    fate = write_expanded(out, spec, selection.tokens, first_id, strings)
     written = load_tokenizer(out, "expanded tokenizer")
     _check_ids(loaded.get_vocab(), written.get_vocab(), selection.tokens, first_id)
     compared = {"target": texts(), "awkward": iter([list(AWKWARD)])}
     if source_texts is not None:
         compared["source"] = source_texts()
-    new = _whole_texts(written)
+    new: Tokenizer = written.backend_tokenizer
     proofs = {name: prove(old, new, pieces, first_id, batches, _DECODED) for name, batches in compared.items()}
     for name, proof in proofs.items():
         _check_cuts(name, proof)
@@ -94,18 +87,10 @@ def expand_tokenizer(
         "vocab_size": first_id + len(selection.tokens),
         "first_new_id": first_id,
         **sizes,
-        "slow_tokenizer": slow,
+        "tokenizer_model": fate,
         **_selection_report(selection, proofs["target"]),
         **{key: value for name, proof in proofs.items() for key, value in _proof_report(name, proof).items()},
     }
-
-
-def _whole_texts(loaded: Any) -> Tokenizer:
-    """The tokenizer behind transformers' one, cutting whole texts and nothing but them."""
-    backend: Tokenizer = loaded.backend_tokenizer
-    backend.no_truncation()
-    backend.no_padding()
-    return backend
 
 
 def choose_tokens(
@@ -217,6 +202,7 @@ def _selection_report(selection: Selection, proof: Proof) -> dict[str, Any]:
         "new_tokens_produced": len(selection.tokens) - len(missing),
         "new_tokens_not_produced": missing,
         "bridges": len(selection.bridges),
+        "bridges_first": selection.bridges[:_LISTED],
         "passed_over": len(selection.passed_over),
         "passed_over_first": selection.passed_over[:_LISTED],
     }

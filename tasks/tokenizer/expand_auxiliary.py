@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-SPACE = "▁"
+from tasks.tokenizer.sentencepiece_training import SPACE
+
 # SentencePiece trains on text cut at spaces and where letters, digits and other signs meet; encoding is not cut so.
 _WORDS = r"▁+(?=▁)|▁?[\p{L}\p{M}\u200c\u200d]+|▁?[^\p{L}\p{M}\p{N}▁\u200c\u200d]+|▁+|"
 _ONE_DIGIT, _NUMBERS = r"\p{N}", r"▁?\p{N}+"
 _UNIT = re.compile(f"{SPACE}*[^{SPACE}]+|{SPACE}+")
 _LONGEST_PIECE = 16  # SentencePiece's max_sentencepiece_length
-_ENCODED_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,6 @@ class Units:
 
     strings: list[str]
     counts: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Cuts:
-    """Strings cut into tokens, one after the other.
-
-    Attributes:
-        ids: int64 [tokens].
-        lengths: int64 [strings]: tokens of each string.
-    """
-
-    ids: NDArray[np.int64]
-    lengths: NDArray[np.int64]
 
 
 def count_units(tokenizer: Tokenizer, kind: str, batches: Iterable[list[str]]) -> Units:
@@ -96,58 +83,6 @@ def train_auxiliary(
     return alone
 
 
-def cut(tokenizer: Tokenizer, strings: Sequence[str]) -> Cuts:
-    """`strings` cut by `tokenizer`, special tokens left out."""
-    ids, lengths = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for part in _slices(strings):
-        found = [encoding.ids for encoding in tokenizer.encode_batch_fast(part, add_special_tokens=False)]
-        ids.append(np.fromiter(chain.from_iterable(found), dtype=np.int64))
-        lengths.append(np.fromiter(map(len, found), dtype=np.int64, count=len(found)))
-    return Cuts(np.concatenate(ids), np.concatenate(lengths))
-
-
-def occurrences(cuts: Cuts, weights: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """How often each token occurs: int64 [size], where string i is there `weights[i]` times."""
-    return np.bincount(cuts.ids, np.repeat(weights, cuts.lengths), minlength=size).astype(np.int64)
-
-
-def aligned_occurrences(
-    cuts: Cuts,
-    characters: NDArray[np.int64],
-    others: Cuts,
-    other_characters: NDArray[np.int64],
-    weights: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """How often each token of `cuts` starts and ends where tokens of `others` do: int64 [size].
-
-    Args:
-        cuts: strings cut one way.
-        characters: int64 [size]: characters of each token of `cuts`.
-        others: the same strings cut another way.
-        other_characters: int64: characters of each token of `others`.
-        weights: int64 [strings]: how often each string is there.
-    """
-    ends = np.cumsum(characters[cuts.ids])
-    bounds = np.zeros(int(ends[-1]) + 1 if len(ends) else 1, dtype=bool)
-    bounds[0] = True
-    bounds[np.cumsum(other_characters[others.ids])] = True
-    both = bounds[ends] & bounds[ends - characters[cuts.ids]]
-    return np.bincount(cuts.ids, np.repeat(weights, cuts.lengths) * both, minlength=len(characters)).astype(np.int64)
-
-
-def token_characters(tokenizer: Tokenizer) -> NDArray[np.int64]:
-    """Characters of each token's string, by id: int64 [largest id + 1]."""
-    vocabulary = tokenizer.get_vocab()
-    result = np.zeros(max(vocabulary.values(), default=-1) + 1, dtype=np.int64)
-    result[list(vocabulary.values())] = [len(token) for token in vocabulary]
-    return result
-
-
 def _word_cutter(joins_digits: bool) -> Any:
     pattern = _WORDS + (_NUMBERS if joins_digits else _ONE_DIGIT)
     return pre_tokenizers.Split(Regex(pattern), behavior="isolated")
-
-
-def _slices(strings: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(strings), _ENCODED_AT_ONCE):
-        yield strings[start : start + _ENCODED_AT_ONCE]

@@ -1,109 +1,97 @@
 """The files of an expanded tokenizer: the source's, with the new tokens in each of them."""
 
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
+from tasks.pretrained import VOCABULARY_FILES
 from tasks.tokenizer.expand_sentencepiece import same_cuts, with_pieces
 from tasks.tokenizer.expand_spec import add_tokens, bare_model, merge_pairs, token_ids
+from tasks.tokenizer.tokenizer_copy import read_json
 
-_UNCHANGED = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja")
+_SLOW_BPE = ("vocab.json", "merges.txt")
 
 
-def source_spec(source: Path, loaded: Any) -> dict[str, Any]:
-    """The source's tokenizer.json, with the added tokens that it has once loaded.
+def source_spec(folder: Path, loaded: Any) -> dict[str, Any]:
+    """The tokenizer.json in `folder`, with the added tokens that it has once loaded.
 
     transformers adds tokens of the other files while loading; written into tokenizer.json, they keep their ids.
 
     Args:
-        source: the source's folder.
+        folder: a copy of the source's folder (`copy_settled`).
         loaded: transformers' fast tokenizer loaded from it.
     """
     in_effect: dict[str, Any] = json.loads(loaded.backend_tokenizer.to_str())
-    path = source / "tokenizer.json"
-    if not path.is_file():
-        return in_effect
-    spec: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return spec | {"added_tokens": in_effect["added_tokens"]}
+    return read_json(folder / "tokenizer.json", "source tokenizer") | {"added_tokens": in_effect["added_tokens"]}
 
 
-def write_files(
-    source: Path, loaded: Any, spec: dict[str, Any], tokens: Sequence[str], first_id: int, out: Path
-) -> None:
-    """Write tokenizer.json, vocab.json and merges.txt with the new tokens, and copy the files that name none.
+def write_expanded(
+    out: Path, spec: dict[str, Any], tokens: Sequence[str], first_id: int, strings: Sequence[str]
+) -> str:
+    """Put the new tokens into a copy of the source's files; a file that cannot take them is removed.
+
+    tokenizer.json takes them always; vocab.json and merges.txt where both are there; tokenizer.model if it then cuts
+    text as tokenizer.json does.
 
     Args:
-        source: the source's folder.
-        loaded: transformers' fast tokenizer loaded from it.
+        out: a copy of the source's folder, changed here.
         spec: the source's tokenizer.json (`source_spec`).
         tokens: the new tokens, in the order of their ids.
         first_id: id of the first.
-        out: folder to write into.
+        strings: strings in the model's own writing on which tokenizer.model is compared.
+
+    Returns:
+        What became of tokenizer.model: "none" (the source has no such file), "kept", or "dropped: " and why.
     """
     expanded = add_tokens(spec, tokens, first_id)
     (out / "tokenizer.json").write_text(json.dumps(expanded, ensure_ascii=False) + "\n", encoding="utf-8")
-    if not (source / "tokenizer.json").is_file():
-        loaded.save_pretrained(str(out / "converted"))
-        for name in _UNCHANGED:
-            if (out / "converted" / name).is_file():
-                shutil.copyfile(out / "converted" / name, out / name)
-        shutil.rmtree(out / "converted")
-    for name in _UNCHANGED:
-        if (source / name).is_file():
-            shutil.copyfile(source / name, out / name)
-    if (source / "chat_templates").is_dir():
-        shutil.copytree(source / "chat_templates", out / "chat_templates")
-    if (source / "vocab.json").is_file() and (source / "merges.txt").is_file():
-        _write_slow_bpe(source, spec, expanded, out)
+    written = {"tokenizer.json"}
+    if all((out / name).is_file() for name in _SLOW_BPE):
+        _write_slow_bpe(out, spec, expanded)
+        written |= set(_SLOW_BPE)
+    model, fate = None, "none"
+    if (out / "tokenizer.model").is_file():
+        model, fate = _with_pieces((out / "tokenizer.model").read_bytes(), spec, expanded, first_id, strings)
+    for name in {*VOCABULARY_FILES, *_SLOW_BPE} - written:
+        (out / name).unlink(missing_ok=True)
+    if model is not None:
+        (out / "tokenizer.model").write_bytes(model)
+    return fate
 
 
-def write_model(
-    source: Path, out: Path, spec: dict[str, Any], tokens: Sequence[str], first_id: int, strings: Sequence[str]
-) -> str:
-    """Write tokenizer.model with the new pieces if it cuts as tokenizer.json does; say what became of it.
+def _with_pieces(
+    model: bytes, spec: dict[str, Any], expanded: dict[str, Any], first_id: int, strings: Sequence[str]
+) -> tuple[bytes | None, str]:
+    """The SentencePiece file `model` with the new pieces, and its fate; None where it then cuts otherwise.
 
-    Args:
-        source: the source's folder.
-        out: folder to write into.
-        spec: the source's tokenizer.json.
-        tokens: the new tokens, in the order of their ids.
-        first_id: id of the first.
-        strings: strings in the model's own writing to compare on; where the source's own two files differ, they are
-            not compared.
-
-    Returns:
-        "none" (the source has no such file), "kept", or "dropped: " and why.
+    Strings that the source's own two files cut differently are not compared.
     """
-    path = source / "tokenizer.model"
-    if not path.is_file():
-        return "none"
-    model = path.read_bytes()
+    tokens = [token for token, i in expanded["model"]["vocab"].items() if i >= first_id]  # in the order of their ids
     fillers = {i: token for token, i in token_ids(spec).items()}
     try:
-        expanded = with_pieces(model, tokens, first_id, fillers)
+        extended = with_pieces(model, tokens, first_id, fillers)
         before = same_cuts(model, Tokenizer.from_str(bare_model(spec)), strings)
-        after = same_cuts(expanded, Tokenizer.from_str(bare_model(add_tokens(spec, tokens, first_id))), strings)
+        after = same_cuts(extended, Tokenizer.from_str(bare_model(expanded)), strings)
     except (ValueError, RuntimeError, OSError) as error:
-        return f"dropped: no SentencePiece model that new pieces can be written into ({str(error)[:200]})"
+        return None, f"dropped: no SentencePiece model that new pieces can be written into ({str(error)[:200]})"
     changed = [text for text, old, new in zip(strings, before, after, strict=True) if old and not new]
     if changed:
-        return f"dropped: it would cut {len(changed)} of {len(strings)} strings otherwise, as {changed[0]!r}"
+        return None, f"dropped: it would cut {len(changed)} of {len(strings)} strings otherwise, as {changed[0]!r}"
     if not any(before):
-        return "dropped: the source's tokenizer.model and tokenizer.json never agree"
-    (out / "tokenizer.model").write_bytes(expanded)
-    return "kept"
+        return None, "dropped: the source's tokenizer.model and tokenizer.json never agree"
+    return extended, "kept"
 
 
-def _write_slow_bpe(source: Path, spec: dict[str, Any], expanded: dict[str, Any], out: Path) -> None:
+def _write_slow_bpe(out: Path, spec: dict[str, Any], expanded: dict[str, Any]) -> None:
     """vocab.json and merges.txt of byte-level BPE."""
-    vocabulary = json.loads((source / "vocab.json").read_text(encoding="utf-8"))
-    new = {token: i for token, i in expanded["model"]["vocab"].items() if token not in token_ids(spec)}
+    vocabulary = read_json(out / "vocab.json", "source tokenizer")
+    old = token_ids(spec)
+    new = {token: i for token, i in expanded["model"]["vocab"].items() if token not in old}
     (out / "vocab.json").write_text(json.dumps(vocabulary | new, ensure_ascii=False) + "\n", encoding="utf-8")
-    old_lines = (source / "merges.txt").read_text(encoding="utf-8").rstrip("\n")
+    old_lines = (out / "merges.txt").read_text(encoding="utf-8").rstrip("\n")
     added = merge_pairs(expanded)[len(spec["model"]["merges"]) :]
     lines = [old_lines, *(f"{left} {right}" for left, right in added)]
     (out / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

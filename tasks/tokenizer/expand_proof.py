@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from tasks.tokenizer.expand_auxiliary import Cuts, cut
+from tasks.tokenizer.cuts import Cuts, cut
 
 
 @dataclass

@@ -12,15 +12,13 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer, models
 
-from tasks.tokenizer.expand_auxiliary import Cuts, Units, cut, occurrences
+from tasks.tokenizer.cuts import Cuts, occurrences
+from tasks.tokenizer.expand_auxiliary import Units
 from tasks.tokenizer.expand_joining import Joining
-from tasks.tokenizer.expand_spec import splits
+from tasks.tokenizer.expand_produced import JoinedPieces, Pieces
 
 _ROUNDS = 10
-Pieces = tuple[int, ...]
-_FIRST_CODE, _SURROGATES, _SURROGATES_END = 0x100, 0xD800, 0xE000
 
 
 @dataclass(frozen=True)
@@ -47,14 +45,12 @@ class Selection:
 
     Attributes:
         tokens: parts before wholes, otherwise the most frequent first.
-        counts: how often each is produced on the units.
         passed_over: more frequent candidates left out, since they or a part they need would never be produced,
             or since there was no room left for their parts.
         bridges: tokens that the auxiliary tokenizer lacks or never produces, needed as parts of others.
     """
 
     tokens: list[str]
-    counts: list[int]
     passed_over: list[str] = field(default_factory=list)
     bridges: list[str] = field(default_factory=list)
 
@@ -99,19 +95,17 @@ def select(supply: Supply, size: int, units: Units, cuts: Cuts) -> Selection:
     Returns:
         At most `size` tokens; fewer when there are no more candidates.
     """
-    letters = _letters(cuts, supply.candidates)
-    strings = _respelled(cuts, letters)
+    joined = JoinedPieces(cuts, units.counts, supply.candidates)
     refused: set[Pieces] = set()
     for _ in range(_ROUNDS):
         chosen, passed_over = _Choice(supply.without(refused), units, cuts).choose(size)
-        counts = _produced([letters.spell(part.pieces) for part in chosen], letters, strings, units)
+        counts = joined.produced([part.pieces for part in chosen])
         unused = {part.pieces for part, count in zip(chosen, counts, strict=True) if not count}
         if not unused:
             break
         refused |= unused
     return Selection(
         tokens=[part.token for part in chosen],
-        counts=counts,
         passed_over=[candidate.token for candidate in passed_over],
         bridges=[part.token for part in chosen if part.bridge],
     )
@@ -264,37 +258,6 @@ def _joined(pieces: Pieces, ranks: Mapping[Pieces, int]) -> list[Pieces]:
     return spans
 
 
-@dataclass(frozen=True)
-class _Letters:
-    """Old pieces written as one character each, so that joining them is a small BPE of its own.
-
-    Attributes:
-        codes: int64 [largest piece id + 1]: code point of each piece that occurs.
-    """
-
-    codes: NDArray[np.int64]
-
-    def spell(self, pieces: Sequence[int]) -> str:
-        return "".join(map(chr, self.codes[list(pieces)].tolist()))
-
-
-def _letters(cuts: Cuts, candidates: Mapping[Pieces, Candidate]) -> _Letters:
-    extra = np.array([piece for pieces in candidates for piece in pieces], dtype=np.int64)
-    used = np.unique(np.concatenate([cuts.ids, extra]))
-    points = np.arange(_FIRST_CODE, _FIRST_CODE + len(used), dtype=np.int64)
-    points[points >= _SURROGATES] += _SURROGATES_END - _SURROGATES
-    codes = np.zeros(int(used.max(initial=-1)) + 1, dtype=np.int64)
-    codes[used] = points
-    return _Letters(codes)
-
-
-def _respelled(cuts: Cuts, letters: _Letters) -> list[str]:
-    """Each string of `cuts` with its pieces as letters."""
-    text = letters.codes[cuts.ids].astype("<u4").tobytes().decode("utf-32-le")
-    ends = np.cumsum(cuts.lengths)
-    return [text[start:end] for start, end in zip((ends - cuts.lengths).tolist(), ends.tolist(), strict=True)]
-
-
 def bridges(
     cuts: Cuts, weights: NDArray[np.int64], strings: Sequence[str], old: Set[str]
 ) -> Callable[[Pieces], Candidate | None]:
@@ -323,13 +286,3 @@ def bridges(
         return Candidate(token, pieces, count, bridge=True)
 
     return bridge
-
-
-def _produced(words: list[str], letters: _Letters, strings: list[str], units: Units) -> list[int]:
-    """How often each of `words` (spelled in letters) is produced when the strings' letters are joined."""
-    alphabet = [chr(code) for code in letters.codes[letters.codes > 0]]
-    vocabulary = {token: i for i, token in enumerate(dict.fromkeys([*alphabet, *words]))}
-    merges = splits((word for word in words if len(word) > 1), set(alphabet) | set(words))
-    joined = cut(Tokenizer(models.BPE(vocab=vocabulary, merges=merges)), strings)
-    counts = occurrences(joined, units.counts, len(vocabulary))
-    return [int(counts[vocabulary[word]]) for word in words]

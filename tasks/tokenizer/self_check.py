@@ -49,7 +49,8 @@ class SelfCheck:
 
     Attributes:
         sentences: validation sentences looked at.
-        special_text: of these, how many hold the text of a special token, which is read as that token; not compared.
+        special_text: of these, how many hold the text of a special or added token, which is read as that token; not
+            compared.
         mark_text: how many hold U+2581, which stands for a space in SentencePiece; not expected to come back.
         same_ids: share of the compared sentences with SentencePiece's ids.
         round_trip: share of the compared sentences that decode to themselves.
@@ -80,15 +81,16 @@ def check_tokenizer(model: bytes, tokenizer: Tokenizer, batches: Iterable[list[s
 
     Raises:
         RuntimeError: a special token has another id, a compared sentence gets other ids or does not come back, or an
-            encoding does not start with <s> only.
+            encoding does not start with BOS only.
     """
     processor = spm.SentencePieceProcessor(model_proto=model)
     check = SelfCheck(
         special_tokens=_check_special_tokens(processor, tokenizer), equally_likely=0 if is_unigram(model) else None
     )
     different = lost = compared = 0
+    added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
     for texts in batches:
-        special = [any(token in text for token in check.special_tokens) for text in texts]
+        special = [any(token in text for token in added) for text in texts]
         plain = [text for text, is_special in zip(texts, special, strict=True) if not is_special]
         marked = [SPACE in text for text in plain]
         same, back = _compare(processor, tokenizer, plain, check)
@@ -158,5 +160,7 @@ def _check_special_tokens(processor: spm.SentencePieceProcessor, tokenizer: Toke
     ids = tokenizer.encode("a").ids
     first, last = processor.bos_id(), processor.eos_id()
     if ids[:1] != [first] or first in ids[1:] or last in ids:
-        raise RuntimeError(f"tokenizer self-check: 'a' encodes to {ids}, expected <s> first and no other special token")
+        raise RuntimeError(
+            f"tokenizer self-check: 'a' encodes to {ids}, expected {first} first and no other special token"
+        )
     return names

@@ -15,9 +15,9 @@ _COUNT_BATCH = 8192
 def run(context: StageContext) -> StageResult:
     """Make, check and count; writes the tokenizer's files, self_check.json and frequencies.parquet.
 
-    Inputs: `corpus`; `corpus.<code>` for each further language of the group; for 'expand' `source_tokenizer` and, for
-    its proof, `source_corpus` or `bitext`; for 'existing' `helper`. Tokens are counted on the training split of
-    `corpus` alone, the target language's.
+    Inputs: `corpus`; `corpus.<code>` for each further language of the group; for 'train', if its special and added
+    tokens are to be kept, and for 'expand' `source_tokenizer`; for the proof of 'expand' `source_corpus` or `bitext`;
+    for 'existing' `helper`. Tokens are counted on the training split of `corpus` alone, the target language's.
 
     Raises:
         InputError: the corpus has no training text, the vocabulary size does not fit it, or the tokenizer that the

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.schema import TokenizerConfig
+from tasks.tokenizer.source_tokens import NOTHING, SourceTokens, read_source_tokens
 
 STRATEGIES: dict[str, str] = {
     "bpe": "tasks.tokenizer.strategy_sentencepiece",
@@ -23,7 +24,7 @@ class Job:
 
     Attributes:
         config: the stage's configuration.
-        inputs: folders by name: 'source_tokenizer' and 'helper' where the strategy starts from a tokenizer.
+        inputs: folders by name: 'source_tokenizer' where the strategy starts from it or keeps tokens of it, 'helper'.
         out: where the tokenizer's files go.
         texts: the training text, from its beginning each time it is called, as lists of texts.
         validation: held-out text, likewise.
@@ -36,6 +37,16 @@ class Job:
     texts: Callable[[], Iterator[list[str]]]
     validation: Callable[[], Iterator[list[str]]]
     source_texts: Callable[[], Iterator[list[str]]] | None = None
+
+    def source_tokens(self) -> SourceTokens:
+        """What a new vocabulary keeps of the source tokenizer: nothing where it is not given or not asked for.
+
+        Raises:
+            InputError: the source tokenizer cannot be read.
+        """
+        if "source_tokenizer" not in self.inputs or not self.config.keep_added_tokens:
+            return NOTHING
+        return read_source_tokens(self.inputs["source_tokenizer"])
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """A new byte-level BPE vocabulary."""
 
-from tasks.tokenizer.byte_level_bpe import BOS, EOS, train_byte_level_bpe
+from tasks.pretrained import load_tokenizer
+from tasks.tokenizer.byte_level_bpe import NAMES, train_byte_level_bpe
 from tasks.tokenizer.convert import write_fast
-from tasks.tokenizer.load import load_tokenizer
 from tasks.tokenizer.round_trip import check_round_trip
 from tasks.tokenizer.strategies import Checked, Job, Made, Strategy
 
@@ -13,8 +13,11 @@ def make(job: Job) -> Made:
     Raises:
         InputError: there is no text, or it supports no vocabulary of that size.
     """
-    tokenizer = train_byte_level_bpe(job.texts(), job.config)
-    write_fast(tokenizer, {"bos_token": BOS, "eos_token": EOS}, job.out)
+    source = job.source_tokens()
+    names = source.names(NAMES)
+    tokenizer = train_byte_level_bpe(job.texts(), job.config, names)
+    source.add_to(tokenizer)
+    write_fast(tokenizer, source.settings(names), job.out)
     return Made(tokenizer)
 
 

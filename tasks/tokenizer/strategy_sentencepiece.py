@@ -2,7 +2,7 @@
 
 from tasks.tokenizer.convert import fast_tokenizer, write_sentencepiece
 from tasks.tokenizer.self_check import check_tokenizer
-from tasks.tokenizer.sentencepiece_training import train_sentencepiece
+from tasks.tokenizer.sentencepiece_training import NAMES, train_sentencepiece
 from tasks.tokenizer.strategies import Checked, Job, Made, Strategy
 
 
@@ -12,9 +12,12 @@ def make(job: Job) -> Made:
     Raises:
         InputError: there is no text, or the vocabulary size does not fit it.
     """
-    model = train_sentencepiece((text for batch in job.texts() for text in batch), job.config)
+    source = job.source_tokens()
+    names = source.names(NAMES)
+    model = train_sentencepiece((text for batch in job.texts() for text in batch), job.config, names)
     tokenizer = fast_tokenizer(model)
-    write_sentencepiece(model, tokenizer, job.out)
+    source.add_to(tokenizer)
+    write_sentencepiece(model, tokenizer, job.out, source.settings(names))
     return Made(tokenizer)
 
 

@@ -73,7 +73,7 @@ def source_texts_of(inputs: Mapping[str, Path], seed: int) -> Callable[[], Itera
 def limited_texts(path: Path, sentences: int, words: int, seed: int) -> Iterator[list[str]]:
     """At most `sentences` texts of a file, and of these a random set of at most `words` words, in file order.
 
-    The file is read twice, and 20 bytes are held for each sentence of the first sample. One sentence is given even
+    The file is read twice, and some 30 bytes are held for each sentence of the first sample. One sentence is given even
     where it is longer than the limit.
 
     Args:

@@ -1,6 +1,5 @@
 """Text to token ids, with a tokenizer folder's own fast tokenizer."""
 
-import shutil
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tasks.tokenizer.load import TOKENIZER_FILES, load_backend, load_tokenizer
+from tasks.pretrained import load_backend, load_tokenizer
 
 
 class TextEncoder:
@@ -44,10 +43,3 @@ class TextEncoder:
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         parts = chain.from_iterable((before, encoding.ids, after) for encoding in encodings)
         return np.fromiter(chain.from_iterable(parts), dtype=np.int32)
-
-
-def copy_tokenizer(folder: Path, out: Path) -> None:
-    """Copy the tokenizer's files from `folder` to `out`, byte for byte."""
-    for name in TOKENIZER_FILES:
-        if (folder / name).is_file():
-            shutil.copyfile(folder / name, out / name)

@@ -35,8 +35,10 @@ PARTS = [
 ]
 
 
-def test_equals_the_slow_implementation(given_for):
-    """VocADT gives rows of numbers, random leaves most rows uncovered."""
+@pytest.mark.parametrize("rows", [4096, 5])
+def test_equals_the_slow_implementation(given_for, monkeypatch, rows):
+    """VocADT gives rows of numbers, random leaves most rows uncovered; in one block and in several."""
+    monkeypatch.setattr("tasks.embeddings.init.blend._ROWS", rows)
     given, tables = given_for(
         ("metaspace", "english"), ("metaspace", "russian"), method="blend", blend={"parts": PARTS}
     )
@@ -79,6 +81,17 @@ def test_rows_of_numbers_need_the_source_tables(given_for):
     alone = blended([rows, rows], [1.0, 3.0], replace(given, source_tables=None))
     assert alone.input.tolist() == [[1.0] * 6]
     assert alone.head is None
+
+
+def test_numbers_beside_a_mapping_that_leaves_those_rows_uncovered(given_for):
+    given, _ = given_for(("metaspace", "english"), ("metaspace", "dutch"), method="random", copy_shared=True)
+    mapping = load_initialiser("random").build(given)
+    row = np.flatnonzero(~mapping.covered())[:1]
+    empty = TokenMapping.from_coo(np.zeros(0, int), np.zeros(0, int), np.zeros(0), mapping.shape)
+    rows = DenseRows(empty, row, np.full((1, 6), 2.0, np.float32), None)
+    found = blended([mapping, rows], [3.0, 1.0], replace(given, source_tables=None))
+    assert found.input.tolist() == [[2.0] * 6]
+    assert np.array_equal(found.mapping.source_ids, mapping.source_ids)
 
 
 def test_files_and_mistakes_of_parts():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from configs.schema import FastTextConfig
 from tasks.contract import InputError
 from tasks.embeddings.init.focus import focus_mapping, vectors_of
+from tasks.embeddings.matching import NONE, identical_tokens
 from tasks.embeddings.registry import load_initialiser
 from tasks.embeddings.sparse_similarity import sparsemax_cosines
 from tasks.embeddings.word_vectors import WordVectors, read_word_vectors, train_word_vectors
@@ -104,9 +105,16 @@ def test_vectors_from_a_file(given_for, tmp_path):
 
 
 @needs_entmax
-def test_nothing_shared_is_refused():
-    with pytest.raises(ValueError, match="no token of both vocabularies has a vector"):
-        sparsemax_cosines(np.ones((1, 2), np.float32), np.zeros((0, 2), np.float32))
+def test_nothing_shared_is_refused(given_for):
+    given, _ = given_for(("metaspace", "english"), ("metaspace", "dutch"), method="focus")
+    vectors = np.ones((len(given.target), 2), np.float32)
+    shared = identical_tokens(given.target, given.source) != NONE
+    vectors[shared] = 0
+    message = rf"'focus' mixes shared tokens, and none of the {shared.sum()} tokens .* has a vector; give more text"
+    with pytest.raises(InputError, match=message):
+        focus_mapping(vectors, given.target, given.source)
+    alone = focus_mapping(np.zeros_like(vectors), given.target, given.source)
+    assert set(alone.origins()) == {"special", "shared", "random"}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +122,7 @@ def test_nothing_shared_is_refused():
     [
         ("a 1 2\nb 1\n", r"line 2: 1 values for 'b', expected 2"),
         ("a 1 x\n", r"line 1: could not convert"),
-        ("a 1 nan\n", r"line 1: 2 values for 'a', expected some, all finite"),
+        ("a 1 nan\n", r"line 1: 2 values for 'a', expected 2, all finite"),
         ("2 3\n", "there are none"),
     ],
 )

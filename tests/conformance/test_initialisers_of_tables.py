@@ -183,9 +183,9 @@ def slow_sava(case, table, helper, steps, seed):
 @pytest.mark.parametrize("options", CASES)
 def test_sava(options):
     case = Case(**options)
-    built = case.build(method="sava", sava={"steps": 300}, seed=4)
+    built = case.build(method="sava", sava={"steps": 100}, seed=4)
     for name, (table, helper) in case.sides().items():
-        image = slow_sava(case, table, helper, 300, seed=4)
+        image = slow_sava(case, table, helper, 100, seed=4)
         expected = []
         for token in case.target.tokens:
             by_helper = token not in case.source.tokens and token in case.helper_vocabulary.tokens
@@ -203,7 +203,7 @@ def test_sava_finds_a_linear_map():
     for i, token in enumerate(case.source.tokens):
         if token in case.helper_vocabulary.tokens:
             case.tables.input[i] = case.helper.tables.input[case.helper_vocabulary.tokens.index(token)] @ wide
-    built = case.build(method="sava", sava={"steps": 3000})
+    built = case.build(method="sava", sava={"steps": 2000})
     truth = np.stack([
         case.helper.tables.input[case.helper_vocabulary.tokens.index(case.target.tokens[t])] @ wide
         for t in built.rows.tolist()
@@ -251,3 +251,29 @@ def test_equal_texts_and_padding_rows_change_nothing():
     assert np.array_equal(case.build(method="clp").input, plain.input)
     case.helper.tables.input[3] = 0  # no direction
     assert np.isfinite(case.build(method="clp").input).all()
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "sizes"),
+    [
+        ("avg", {}, {"_BLOCK": 7}),
+        ("clp", {}, {"_ROWS": 7}),
+        ("clp", {"clp": {"negative": "drop"}}, {"_BLOCK": 1000}),
+        ("sava", {"sava": {"steps": 20}}, {"_ROWS": 7}),
+    ],
+)
+def test_tables_larger_than_a_block(monkeypatch, method, settings, sizes):
+    case = Case()
+    whole = case.build(method=method, **settings)
+    for name, value in sizes.items():
+        monkeypatch.setattr(f"tasks.embeddings.init.{method}.{name}", value)
+    parts = case.build(method=method, **settings)
+    for name in ("input", "head"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-5, atol=1e-6)
+
+
+def test_sava_on_a_gpu_that_is_not_there():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(InputError, match="device 'cuda' is not available on this machine: set device to 'auto'"):
+        Case().build(method="sava", sava={"device": "cuda"})

@@ -307,6 +307,15 @@ def test_align_reads_texts_spread_over_the_corpus(tmp_path):
     case.check(slow_align(case, [texts[0], texts[2]])[0])
 
 
+def test_align_in_batches(tmp_path, monkeypatch):
+    """One text at a time, entries summed again and again: the same as all at once."""
+    source, target = Side("byte-level", TEXTS["english"], 300), Side("byte-level", TEXTS["dutch"], 400)
+    case = Case(source, target, tmp_path, TEXTS["dutch"] * 3, method="align")
+    expected, _ = slow_align(case, TEXTS["dutch"] * 3)
+    monkeypatch.setattr("tasks.embeddings.init.align._SENTENCES", 1)
+    case.check(expected)
+
+
 def test_align_of_what_does_not_occur(tmp_path):
     """By merge rules, or the mean of the pieces."""
     source, target = Side("byte-level", TEXTS["english"], 300), Side("byte-level", TEXTS["dutch"], 400)
@@ -428,3 +437,14 @@ def test_crossing_tokens_do_not_match(tmp_path):
     given = dictated(new, old, tmp_path, (target, source), method="align", align={"unseen": "mean"})
     mapping = load_initialiser("align").build(given)
     assert rows_of(mapping, old) == [{"xt": 1.0}, {"he": 1.0}]
+
+
+def test_an_unknown_token_in_a_tuple_leaves_its_share_to_the_others(tmp_path):
+    """'ab' is once ('a', <unk>), once ('a', 'b'): each occurrence weighs 1."""
+    source = Dictated(["<unk>", "a", "b", " "], {"ab": "a|<unk>", " ab": " |a|b"})
+    target = Dictated(["ab", " "], {"ab": "ab", " ab": " |ab"})
+    write_table(pa.table({"text": ["ab", " ab"]}), tmp_path / "train.parquet")
+    new, old = letters(target.tokens), letters(source.tokens)
+    old = Vocabulary(old.tokens, [b"b", *old.surfaces[1:]], old.byte, np.arange(4) == 0, {"unk": 0})
+    given = dictated(new, old, tmp_path, (target, source), method="align", align={"unseen": "mean"})
+    assert rows_of(load_initialiser("align").build(given), old)[0] == pytest.approx({"a": 3 / 4, "b": 1 / 4})

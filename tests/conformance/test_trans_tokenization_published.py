@@ -270,7 +270,7 @@ def test_golden_model_1_counts(golden):
     with golden.open("rb") as file:
         lines = zstandard.ZstdDecompressor().stream_reader(file).read().decode().split("\n")
     rows = [line.split("\t") for line in lines if line]
-    old, new = (trained([row[n] for row in rows], size, ["<s>", "</s>"]) for n, size in ((0, 900), (1, 1300)))
+    old, new = (trained([row[n] for row in rows], size, ["<s>", "</s>"]) for n, size in ((0, 600), (1, 900)))
     cut = [
         {word: word if word == "<eps>" else "—".join(tokenizer.tokenize(word)) for word in {row[n] for row in rows}}
         for n, tokenizer in ((0, old), (1, new))

@@ -57,7 +57,7 @@ def test_two_source_languages():
     target = vocabulary(["▁x", "▁y", "▁z", "▁both", "▁xx"])
     english = pairs_of({(1, 1): 900.0, (1, 2): 100.0, (2, 1): 5.0})
     russian = pairs_of({(1, 3): 10.0, (3, 2): 40.0, (4, 3): 3.0})
-    config = MappingConfig(method=METHOD, trans_tokenization={"weights": {"en": 3.0}})
+    config = MappingConfig(method=METHOD, trans_tokenization={"source_languages": {"en": 3.0, "ru": 1.0}})
     given = Ingredients(target, source, Pieces({}), config, pairs_of={"en": english, "ru": russian})
     rows = rows_of(load_initialiser(METHOD).build(given))
     assert rows[1] == pytest.approx({1: 0.9 * 0.75, 2: 0.1 * 0.75, 3: 0.25})
@@ -79,7 +79,7 @@ def test_languages_against_a_slow_implementation(seed):
         code: {(int(rng.integers(1, 6)), int(rng.integers(1, 7))): float(rng.uniform(0.1, 9)) for _ in range(5)}
         for code in weights
     }
-    config = MappingConfig(method=METHOD, smoothing=0.0, trans_tokenization={"weights": weights})
+    config = MappingConfig(method=METHOD, smoothing=0.0, trans_tokenization={"source_languages": weights})
     pairs = {code: pairs_of(entries) for code, entries in counts.items()}
     rows = rows_of(load_initialiser(METHOD).build(Ingredients(target, source, Pieces({}), config, pairs_of=pairs)))
     for t in range(1, 6):

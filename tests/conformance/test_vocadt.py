@@ -4,10 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
 
+from configs.schema import MappingConfig
+from tasks.embeddings.canonical import vocabulary_of
 from tasks.embeddings.dense_rows import DenseRows
 from tasks.embeddings.init.vocadt import random_weights
-from tasks.embeddings.registry import load_initialiser
+from tasks.embeddings.registry import Ingredients, load_initialiser
+from tasks.embeddings.source_pieces import SourcePieces
 
 
 def slow_adapter(given, seed):
@@ -75,16 +80,20 @@ def test_equals_the_slow_implementation(given_for, source, target):
         assert np.abs(found.head - matrix[random] @ tables.head).max() < 1e-6
 
 
-def test_two_tokenisations_of_one_word_are_halves(given_for):
-    given, _ = given_for(("metaspace", "english"), ("metaspace", "dutch"), method="vocadt")
-    found = load_initialiser("vocadt").build(given)
-    mapping = getattr(found, "mapping", found)
-    for i, name in enumerate(mapping.origins()):
-        weights = mapping.weights[mapping.indptr[i] : mapping.indptr[i + 1]]
-        if name == "decomposed" and len(weights) == 2:
-            assert sorted(weights) in ([0.5, 0.5], pytest.approx([1 / 3, 2 / 3]), pytest.approx([1 / 4, 3 / 4]))
-            return
-    pytest.fail("no token of two pieces")
+def test_a_piece_that_occurs_twice_counts_twice():
+    """The new row is the mean of the pieces' embeddings: of 'a', 'a' and 'b', 2/3 and 1/3."""
+    old, new = (
+        PreTrainedTokenizerFast(
+            tokenizer_object=Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
+        )
+        for tokens, merges in ((["a", "b"], []), (["a", "b", "ab", "aab"], [("a", "b"), ("a", "ab")]))
+    )
+    source, target = vocabulary_of(old), vocabulary_of(new)
+    given = Ingredients(target, source, SourcePieces(old, source), MappingConfig(method="vocadt"))
+    mapping = load_initialiser("vocadt").build(given)
+    assert mapping.origins() == ["shared", "shared", "decomposed", "decomposed"]
+    assert mapping.source_ids[mapping.indptr[2] :].tolist() == [0, 1, 0, 1]
+    assert mapping.weights[mapping.indptr[2] :] == pytest.approx([1 / 2, 1 / 2, 2 / 3, 1 / 3])
 
 
 def test_random_weights_are_the_same_for_the_same_seed_and_token():

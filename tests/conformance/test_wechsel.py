@@ -116,9 +116,9 @@ def test_every_spelling_of_an_entry_that_has_vectors_is_used():
     place = [(SOURCE_WORDS.index(a), TARGET_WORDS.index(b)) for a in ("Mill", "mill") for b in ("molen", "Molen")]
     assert np.array_equal(one, source.vectors[[a for a, _ in place]])
     assert np.array_equal(two, target.vectors[[b for _, b in place]])
-    with pytest.raises(ValueError, match="no entry of the dictionary has word vectors on both sides"):
+    with pytest.raises(InputError, match="no entry of the dictionary has word vectors on both sides; give"):
         procrustes(*dictionary_vectors([("x", "y")], source, target))
-    with pytest.raises(ValueError, match="differ in dimension: 4, 3"):
+    with pytest.raises(InputError, match="differ in dimension, 4 and 3"):
         procrustes(np.zeros((1, 4), np.float32), np.zeros((1, 3), np.float32))
 
 

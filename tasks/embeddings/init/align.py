@@ -17,14 +17,16 @@ from tasks.embeddings.token_mapping import TokenMapping
 from tasks.embeddings.token_spans import SpanReader, Spans, joined, matched
 
 _SENTENCES = 2048
+_Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
 def build(given: Ingredients) -> TokenMapping:
     """Special and shared tokens copied; a new token is the mean over its occurrences of the source tokens in its place.
 
     For a new token with source tuples tau of frequency f: sum over tau of (f / sum of f) times the mean of tau's rows,
-    which is the mean over occurrences of the mean of the tuple found there. A new token that occurs nowhere is made by
-    `config.align.unseen`: along the merge rules (where the target tokenizer has some), or the mean of its pieces.
+    which is the mean over occurrences of the mean of the tuple found there (special tokens, such as the unknown one,
+    left out of it). A new token that occurs nowhere is made by `config.align.unseen`: along the merge rules (where the
+    target tokenizer has some), or the mean of its pieces.
 
     Differs from the published code, which lets the beginning-of-sentence token into the mean of sentence-initial tokens
     and counts one occurrence of a token in a sentence.
@@ -35,7 +37,7 @@ def build(given: Ingredients) -> TokenMapping:
     if given.tokenizers is None or given.corpus is None:
         raise ValueError("align needs the tokenizers and the corpus")
     config = given.config.align or AlignInitConfig()
-    copied = copied_rows(given)
+    copied = copied_rows(given.target, given.source)
     new = np.zeros(len(given.target), dtype=bool)
     new[copied.rest] = True
     new &= ~given.target.special
@@ -62,29 +64,40 @@ def _texts(path: Path, limit: int) -> Iterator[list[str]]:
 
 
 def _occurrences(given: Ingredients, new: NDArray[np.bool_], batches: Iterator[list[str]]) -> SparseRows:
-    """For each new token, the summed weights of the source tokens in its places, 1 for each occurrence."""
+    """For each new token, the summed weights of the source tokens in its places, 1 for each occurrence.
+
+    Entries are summed whenever those not yet summed are more than those that are: memory grows with the pairs of tokens
+    that occur, not with the text.
+    """
     target_tokenizer, source_tokenizer = given.tokenizers or (None, None)
     target = SpanReader(target_tokenizer, given.target)
     source = SpanReader(source_tokenizer, given.source)
     size = len(given.target)
     total = SparseRows.from_coo(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), size)
+    waiting: list[_Entries] = []
     for texts in batches:
-        on_target, on_source = _both(target, source, texts)
-        wanted = new[on_target.ids]
-        first, last = matched(on_target, on_source, wanted)
-        counts = last - first
-        at = np.repeat(first - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) + np.arange(counts.sum())
-        ids = on_source.ids[at]
-        shares = np.repeat(1.0 / np.maximum(1, counts), counts)
-        rows = np.repeat(on_target.ids[wanted], counts)
-        usable = ~given.source.special[ids]
-        total = SparseRows.from_coo(
-            np.concatenate([total.row_of_entry(), rows[usable]]),
-            np.concatenate([total.ids.astype(np.int64), ids[usable]]),
-            np.concatenate([total.weights, shares[usable]]),
-            size,
-        )
-    return total
+        waiting.append(_found(*_both(target, source, texts), new, ~given.source.special))
+        if sum(len(rows) for rows, _, _ in waiting) > len(total.ids):
+            total, waiting = _summed(total, waiting), []
+    return _summed(total, waiting)
+
+
+def _found(target: Spans, source: Spans, new: NDArray[np.bool_], usable: NDArray[np.bool_]) -> _Entries:
+    """(new token, source token, share) of the usable source tokens in the places of new tokens, shared out equally."""
+    wanted = new[target.ids]
+    first, last = matched(target, source, wanted)
+    counts = last - first
+    occurrence = np.repeat(np.arange(len(counts)), counts)
+    ids = source.ids[first[occurrence] + np.arange(len(occurrence)) - (np.cumsum(counts) - counts)[occurrence]]
+    occurrence, ids = occurrence[usable[ids]], ids[usable[ids]]
+    shares = 1.0 / np.bincount(occurrence, minlength=len(counts))[occurrence]
+    return target.ids[wanted][occurrence], ids, shares
+
+
+def _summed(total: SparseRows, waiting: list[_Entries]) -> SparseRows:
+    entries = [(total.row_of_entry(), total.ids.astype(np.int64), total.weights), *waiting]
+    rows, ids, weights = (np.concatenate(column) for column in zip(*entries, strict=True))
+    return SparseRows.from_coo(rows, ids, weights, len(total))
 
 
 def _both(target: SpanReader, source: SpanReader, texts: list[str]) -> tuple[Spans, Spans]:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.contract import InputError
-from tasks.embeddings.copied_rows import OwnRows, completed, copied_rows
+from tasks.embeddings.copied_rows import OwnRows, assembled, copied_rows
 from tasks.embeddings.dense_rows import DenseRows
 from tasks.embeddings.registry import Ingredients, Initialiser
 
@@ -24,13 +24,13 @@ def build(given: Ingredients) -> DenseRows:
     if given.source_tables is None:
         raise ValueError("avg needs the source tables")
     tables = given.source_tables()
-    copied = copied_rows(given, len(tables.input))
+    copied = copied_rows(given.target, given.source, len(tables.input))
     if copied.special[copied.rows].all():
         raise InputError("mapping: 'avg' has nothing to average, the two tokenizers share no text; take 'mean'")
     rest = copied.rest
     ids = copied.source_ids[copied.rows]
     head = None if tables.head is None else _mean(tables.head, ids, len(rest))
-    mapping = completed(given, copied, [OwnRows("average", rest, None)], fill=False)
+    mapping = assembled(copied, [OwnRows("average", rest, None)], len(given.source), "average")
     return DenseRows(mapping, rest, _mean(tables.input, ids, len(rest)), head)
 
 

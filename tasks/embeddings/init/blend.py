@@ -13,6 +13,8 @@ from tasks.embeddings.registry import Ingredients, Initialiser, Tables, load_ini
 from tasks.embeddings.token_mapping import TokenMapping, merge
 from tasks.embeddings.weighted_rows import weighted_rows
 
+_ROWS = 4096
+
 
 def build(given: Ingredients) -> TokenMapping | DenseRows:
     """The parts of `config.blend`, each built on its own and merged by weight.
@@ -36,7 +38,7 @@ def build(given: Ingredients) -> TokenMapping | DenseRows:
 def blended(
     parts: Sequence[TokenMapping | DenseRows], weights: Sequence[float], given: Ingredients
 ) -> TokenMapping | DenseRows:
-    """The weighted mean of `parts`, row by row over those that cover the row.
+    """The weighted mean of `parts`, row by row over those that cover the row; 4096 rows of numbers at a time.
 
     Raises:
         ValueError: there are rows of numbers to blend, and the source model's tables were not given.
@@ -70,22 +72,33 @@ def _mean_rows(
     if shape is None:
         return None
     table = None if tables is None else (tables.head if head else tables.input)
-    total = np.zeros((len(rows), shape.shape[1]))
-    share = np.zeros((len(rows), 1))
-    for part, weight in zip(parts, weights, strict=True):
-        mapping = part.mapping if isinstance(part, DenseRows) else part
-        covered = mapping.covered()[rows]
-        if covered.any() and table is not None:
-            product = weighted_rows(mapping.rows.take(rows[covered]), torch.from_numpy(table))
-            total[covered] += weight * product.numpy()
-        if isinstance(part, DenseRows):
-            numbers = part.head if head else part.input
-            at = np.searchsorted(rows, part.rows)
-            if numbers is not None:
-                total[at] += weight * numbers
-            covered[at] = True
-        share[covered] += weight
-    return np.asarray(total / share, dtype=np.float32)
+    result = np.empty((len(rows), shape.shape[1]), dtype=np.float32)
+    for start in range(0, len(rows), _ROWS):
+        block = rows[start : start + _ROWS]
+        total = np.zeros((len(block), shape.shape[1]))
+        share = np.zeros(len(block))
+        for part, weight in zip(parts, weights, strict=True):
+            for covered, values in _rows_of(part, block, head, table):
+                total[covered] += weight * values
+                share[covered] += weight
+        result[start : start + _ROWS] = total / share[:, None]
+    return result
+
+
+def _rows_of(
+    part: TokenMapping | DenseRows, rows: NDArray[np.int64], head: bool, table: NDArray[np.float32] | None
+) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """What a part gives for `rows`, by weights and by numbers: positions in `rows`, and their values in one table."""
+    found = []
+    mapping = part.mapping if isinstance(part, DenseRows) else part
+    if table is not None:
+        covered = np.flatnonzero(mapping.covered()[rows])
+        product = weighted_rows(mapping.rows.take(rows[covered]), torch.from_numpy(table))
+        found.append((covered, product.double().numpy()))
+    if isinstance(part, DenseRows) and (numbers := part.head if head else part.input) is not None:
+        _, here, there = np.intersect1d(rows, part.rows, assume_unique=True, return_indices=True)
+        found.append((here, numbers[there].astype(np.float64)))
+    return found
 
 
 def _without(mapping: TokenMapping, rows: NDArray[np.int64]) -> TokenMapping:

@@ -7,15 +7,15 @@ import torch
 from numpy.typing import NDArray
 
 from configs.schema import ClpConfig
-from tasks.contract import InputError
 from tasks.embeddings.copied_rows import OwnRows, completed, copied_rows
 from tasks.embeddings.dense_rows import DenseRows
-from tasks.embeddings.helper_rows import HelperRows, helper_rows, helper_sides
+from tasks.embeddings.helper_rows import helper_rows, helper_sides
 from tasks.embeddings.registry import Ingredients, Initialiser
+from tasks.embeddings.unit_rows import unit_rows
 
-_BLOCK = 1 << 25  # numbers in a block of cosines
+_BLOCK = 1 << 25  # cosines held at a time, where they are written out
 _ROWS = 4096
-_SMALLEST_SUM = 1e-9
+_SMALLEST_SUM = 1e-9  # of the mean cosine: below it, they cancel out
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,17 @@ def build(given: Ingredients) -> DenseRows:
     """
     config = given.config.clp or ClpConfig()
     sides = helper_sides(given, "clp")
-    copied = copied_rows(given, len(sides.source.input))
-    places: HelperRows = helper_rows(given, copied, sides, "clp")
-    tables = []
-    rows = places.new
-    for new, anchors, values in sides.pairs():
-        side = Side(new[places.new_ids], anchors[places.anchor_ids], values[places.anchor_source])
-        tables.append(weighted_by_cosine(side, config.negative == "drop"))
-    if not tables:
-        raise InputError("mapping: 'clp': the source model has no table")
-    mapping = completed(given, copied, [OwnRows("clp", rows, None)])
-    return DenseRows(mapping, rows, tables[0], tables[1] if len(tables) > 1 else None)
+    copied = copied_rows(given.target, given.source, len(sides.source.input))
+    places = helper_rows(given, copied, sides, "clp")
+    tables = [
+        weighted_by_cosine(
+            Side(new[places.new_ids], anchors[places.anchor_ids], values[places.anchor_source]),
+            config.negative == "drop",
+        )
+        for new, anchors, values in sides.pairs()
+    ]
+    mapping = completed(given, copied, [OwnRows("clp", places.new, None)])
+    return DenseRows(mapping, places.new, tables[0], tables[1] if len(tables) > 1 else None)
 
 
 def weighted_by_cosine(side: Side, drop_negative: bool) -> NDArray[np.float32]:
@@ -73,49 +73,43 @@ def weighted_by_cosine(side: Side, drop_negative: bool) -> NDArray[np.float32]:
         float32 [R, h].
     """
     if drop_negative:
-        return _positive(side.new, side.anchors, side.values)
+        return _positive(side)
     width = side.anchors.shape[1]
     product = torch.zeros(width, side.values.shape[1], dtype=torch.float64)
     total = torch.zeros(width, dtype=torch.float64)
     for start in range(0, len(side.anchors), _ROWS):
         part = slice(start, start + _ROWS)
-        anchors = unit(side.anchors[part])
+        anchors = unit_rows(side.anchors[part], torch.float64)
         product += anchors.T @ torch.from_numpy(side.values[part]).double()
         total += anchors.sum(dim=0)
     result = np.empty((len(side.new), side.values.shape[1]), dtype=np.float32)
     for start in range(0, len(side.new), _ROWS):
-        new = unit(side.new[start : start + _ROWS])
+        new = unit_rows(side.new[start : start + _ROWS], torch.float64)
         sums = new @ total
-        result[start : start + _ROWS] = ((new @ product) / sums[:, None]).numpy()
-        lost = start + np.flatnonzero((sums.abs() <= _SMALLEST_SUM * len(side.anchors)).numpy())
-        if len(lost):
-            result[lost] = _positive(side.new[lost], side.anchors, side.values)
+        lost = (sums.abs() <= _SMALLEST_SUM * len(side.anchors)).numpy()
+        block = result[start : start + _ROWS]
+        block[:] = ((new @ product) / sums[:, None]).numpy()
+        if lost.any():
+            block[lost] = _positive(Side(side.new[start : start + _ROWS][lost], side.anchors, side.values))
     return result
 
 
-def _positive(
-    new: NDArray[np.float32], anchors: NDArray[np.float32], values: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def _positive(side: Side) -> NDArray[np.float32]:
     """The same with positive cosines alone; the mean of all anchors where there are none."""
-    result = np.empty((len(new), values.shape[1]), dtype=np.float32)
-    block = max(1, _BLOCK // len(anchors))
-    table = torch.from_numpy(np.ascontiguousarray(values))
-    parts = [unit(anchors[start : start + _ROWS]).float() for start in range(0, len(anchors), _ROWS)]
-    directions = torch.cat(parts).T
-    for start in range(0, len(new), block):
-        cosines = (unit(new[start : start + block]).float() @ directions).clamp_(min=0)
-        sums = cosines.sum(dim=1, dtype=torch.float64)
-        cosines[sums <= 0] = 1
-        sums = torch.where(sums <= 0, torch.tensor(float(len(anchors)), dtype=torch.float64), sums)
-        result[start : start + block] = ((cosines @ table) / sums[:, None]).numpy()
-    return result
-
-
-def unit(rows: NDArray[np.float32]) -> torch.Tensor:
-    """The rows divided by their length; rows of zeros stay zeros. float64 [n, d]."""
-    table = torch.from_numpy(np.asarray(rows, dtype=np.float64))
-    lengths = torch.linalg.vector_norm(table, dim=1, keepdim=True)
-    return table / torch.where(lengths > 0, lengths, 1.0)
+    directions = unit_rows(side.anchors).T
+    values = torch.from_numpy(np.ascontiguousarray(side.values))
+    size = max(1, _BLOCK // len(side.anchors))
+    cosines = torch.empty(min(size, len(side.new)), len(side.anchors))
+    result = torch.empty(len(side.new), values.shape[1])
+    for start in range(0, len(side.new), size):
+        new = unit_rows(side.new[start : start + size])
+        block = torch.mm(new, directions, out=cosines[: len(new)]).clamp_(min=0)
+        sums = block.sum(dim=1, keepdim=True)
+        none = sums[:, 0] <= 0
+        block[none] = 1
+        sums[none] = len(side.anchors)
+        torch.mm(block, values, out=result[start : start + size]).div_(sums)
+    return result.numpy()
 
 
 METHOD = Initialiser(

@@ -7,16 +7,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.contract import InputError
 from tasks.embeddings.canonical import Vocabulary
-from tasks.embeddings.matching import NONE, identical_tokens, special_tokens
+from tasks.embeddings.copied_rows import OwnRows, assembled, copied_rows
 from tasks.embeddings.registry import Ingredients, Initialiser
+from tasks.embeddings.sparse_rows import SparseRows
 from tasks.embeddings.sparse_similarity import sparsemax_cosines
 from tasks.embeddings.token_mapping import TokenMapping
 from tasks.embeddings.tokenized_text import TokenizedText
 from tasks.embeddings.word_vectors import WordVectors, read_word_vectors, train_word_vectors
-
-ORIGINS = ("random", "special", "shared", "similar")
-_RANDOM, _SPECIAL, _SHARED, _SIMILAR = range(4)
 
 
 def build(given: Ingredients) -> TokenMapping:
@@ -26,8 +25,7 @@ def build(given: Ingredients) -> TokenMapping:
     tokenizer cuts it. Tokens without a vector of their own (rarer than `min_count`) stay uncovered: drawn.
 
     Raises:
-        InputError: the vectors cannot be read or trained.
-        ValueError: no shared token has a vector.
+        InputError: the vectors cannot be read or trained, or no shared token has one.
     """
     found = vectors_of(given.target.tokens, _vectors(given))
     return focus_mapping(found, given.target, given.source)
@@ -42,25 +40,22 @@ def focus_mapping(vectors: NDArray[np.float32], target: Vocabulary, source: Voca
         source: the old vocabulary.
 
     Raises:
-        ValueError: no shared token has a vector, but another token has.
+        InputError: no shared token has a vector, but another token has.
     """
-    specials, shared = special_tokens(target, source), identical_tokens(target, source)
-    one = np.where(specials != NONE, specials, shared)
+    copied = copied_rows(target, source)
     has_vector = np.any(vectors != 0, axis=1)
-    anchors = np.flatnonzero((shared != NONE) & has_vector)
-    rows = np.flatnonzero((one == NONE) & has_vector & ~target.special)
-    origin = np.full(len(target), _RANDOM, dtype=np.uint8)
-    origin[shared != NONE] = _SHARED
-    origin[specials != NONE] = _SPECIAL
-    origin[rows] = _SIMILAR
-    single = np.flatnonzero(one != NONE)
-    ids, sources, weights = single, one[single], np.ones(len(single))
-    if len(rows):
-        similar = sparsemax_cosines(vectors[rows], vectors[anchors])
-        ids = np.concatenate([ids, rows[similar.row_of_entry()]])
-        sources = np.concatenate([sources, shared[anchors][similar.ids]])
-        weights = np.concatenate([weights, similar.weights])
-    return TokenMapping.from_coo(ids, sources, weights, (len(target), len(source)), origin, ORIGINS)
+    anchors = copied.rows[has_vector[copied.rows] & ~copied.special[copied.rows]]
+    rows = copied.rest[has_vector[copied.rest] & ~target.special[copied.rest]]
+    if len(rows) and not len(anchors):
+        shared = int((~copied.special[copied.rows]).sum())
+        raise InputError(
+            f"mapping: 'focus' mixes shared tokens, and none of the {shared} tokens that both tokenizers have has a "
+            "vector; give more text or a smaller min_count, or take 'mean'"
+        )
+    similar = sparsemax_cosines(vectors[rows], vectors[anchors])
+    ids = copied.source_ids[anchors][similar.ids]
+    weights = SparseRows.from_coo(similar.row_of_entry(), ids, similar.weights, len(rows))
+    return assembled(copied, [OwnRows("similar", rows, weights)], len(source), "random")
 
 
 def vectors_of(tokens: Sequence[str], found: WordVectors) -> NDArray[np.float32]:

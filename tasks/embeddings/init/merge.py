@@ -46,7 +46,7 @@ def build(given: Ingredients) -> TokenMapping:
         raise InputError(
             "mapping: 'merge' needs merge rules, the target tokenizer is no BPE; take 'mean', or a BPE vocabulary"
         )
-    copied = copied_rows(given)
+    copied = copied_rows(given.target, given.source)
     return completed(given, copied, merged_rows(given, copied, rules))
 
 

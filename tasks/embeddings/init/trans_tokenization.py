@@ -8,8 +8,9 @@ from configs.schema import TransTokenizationConfig
 from tasks.embeddings.bilingual_dictionary import read_dictionary
 from tasks.embeddings.canonical import Vocabulary
 from tasks.embeddings.contained_tokens import contained_tokens
+from tasks.embeddings.copied_rows import OwnRows, completed, copied_rows
 from tasks.embeddings.dictionary_pairs import dictionary_pairs
-from tasks.embeddings.matching import NONE, identical_tokens, special_tokens
+from tasks.embeddings.matching import NONE, identical_tokens
 from tasks.embeddings.published_mapping import published_mapping
 from tasks.embeddings.registry import Ingredients, Initialiser, TokenPairs
 from tasks.embeddings.source_pieces import SourcePieces
@@ -17,16 +18,6 @@ from tasks.embeddings.sparse_rows import SparseRows
 from tasks.embeddings.token_mapping import TokenMapping
 from tasks.embeddings.word_counts import read_translation_table, word_counts_of_alignment
 
-ORIGINS = (
-    "special",
-    "aligned",
-    "identical",
-    "smoothed",
-    "fallback-parts",
-    "fallback-decomposition",
-    "fallback-unknown",
-)
-_SPECIAL, _ALIGNED, _IDENTICAL, _SMOOTHED, _PARTS, _DECOMPOSITION, _UNKNOWN = range(7)
 _NUMBER_OR_PUNCTUATION = regex.compile(r" ?(?:\p{N}+|[\p{P}\p{S}]+)")
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -57,28 +48,17 @@ def build(given: Ingredients) -> TokenMapping:
     settings = given.config.trans_tokenization or TransTokenizationConfig()
     if settings.compat == "published":
         return _published(given, settings)
-    target, source = given.target, given.source
-    specials = special_tokens(target, source)
+    target = given.target
+    copied = copied_rows(target, given.source).without_shared()
     languages = _languages(given, settings)
-    aligned = [_aligned(pairs, target, source) for pairs, _ in languages]
+    aligned = [_aligned(pairs, target, given.source) for pairs, _ in languages]
     identical, smoothed = _without_evidence(given)
     counted = _counted(aligned, [weight for _, weight in languages], [identical, smoothed], len(target))
-    origin = np.full(len(target), _UNKNOWN, dtype=np.uint8)
-    entries = [(smoothed, _SMOOTHED), (identical, _IDENTICAL), *((own, _ALIGNED) for own in aligned)]
-    for (rows, _, counts), code in entries:
-        origin[rows[counts > 0]] = code
-    origin[specials != NONE] = _SPECIAL
-    parts = _parts(target, counted, origin)
-    pieces = _pieces(given, origin)
-    unknown = np.flatnonzero((origin == _UNKNOWN) & ("unk" in source.roles))
-    all_entries = [
-        _one_to_one(np.flatnonzero(specials != NONE), specials),
-        (counted.row_of_entry(), counted.ids.astype(np.int64), counted.weights),
-        parts,
-        pieces,
-        _one_to_one(unknown, np.full(len(target), source.roles.get("unk", NONE))),
-    ]
-    return TokenMapping.from_coo(*_joined(all_entries), (len(target), len(source)), origin, ORIGINS)
+    reasons = {"aligned": _joined(aligned), "identical": identical, "smoothed": smoothed}
+    rows_of = {name: np.unique(entries[0]) for name, entries in reasons.items()}
+    own = [OwnRows(name, rows, counted.take(rows)) for name, rows in rows_of.items()]
+    left = np.flatnonzero((counted.counts() == 0) & ~target.special)
+    return completed(given, copied, [*own, OwnRows("fallback-parts", left, _mean_of_parts(target, left, counted))])
 
 
 def _published(given: Ingredients, settings: TransTokenizationConfig) -> TokenMapping:
@@ -101,15 +81,18 @@ def _languages(given: Ingredients, settings: TransTokenizationConfig) -> list[tu
         cut = SourcePieces(given.tokenizers[0], given.target)
         entries = read_dictionary(given.files["dictionary"])
         return [(dictionary_pairs(entries, given.pieces, cut, len(given.source)), 1.0)]
-    if given.pairs_of:
-        return [(given.pairs_of[code], settings.weights.get(code, 1.0)) for code in sorted(given.pairs_of)]
+    if settings.source_languages:
+        missing = sorted(set(settings.source_languages) - set(given.pairs_of))
+        if missing:
+            raise ValueError(f"trans-tokenization needs aligned token pairs of source language {missing[0]!r}")
+        return [(given.pairs_of[code], weight) for code, weight in sorted(settings.source_languages.items())]
     if given.pairs is None:
         raise ValueError("trans-tokenization needs aligned token pairs")
     return [(given.pairs, 1.0)]
 
 
 def _counted(aligned: list[Entries], weights: list[float], without_evidence: list[Entries], size: int) -> SparseRows:
-    """Rows of counts, each divided by its sum; over several languages their weighted mean."""
+    """Rows of counts; over several languages, each row divided by its sum, their weighted sum."""
     extra = _joined(without_evidence)
     by_any = np.zeros(size, dtype=bool)
     parts: list[Entries] = []
@@ -117,10 +100,11 @@ def _counted(aligned: list[Entries], weights: list[float], without_evidence: lis
         covered = np.zeros(size, dtype=bool)
         covered[own[0]] = True
         by_any |= covered
-        rows = SparseRows.from_coo(*_joined([own, _of_rows(extra, covered)]), size).positive().normalised()
-        parts.append((rows.row_of_entry(), rows.ids.astype(np.int64), weight * rows.weights))
+        rows = SparseRows.from_coo(*_joined([own, _of_rows(extra, covered)]), size).positive()
+        scaled = rows if len(aligned) == 1 else rows.normalised()
+        parts.append((rows.row_of_entry(), rows.ids.astype(np.int64), weight * scaled.weights))
     parts.append(_of_rows(extra, ~by_any))
-    return SparseRows.from_coo(*_joined(parts), size).positive().normalised()
+    return SparseRows.from_coo(*_joined(parts), size).positive()
 
 
 def _of_rows(entries: Entries, rows: NDArray[np.bool_]) -> Entries:
@@ -131,10 +115,6 @@ def _of_rows(entries: Entries, rows: NDArray[np.bool_]) -> Entries:
 def _joined(entries: list[Entries]) -> Entries:
     rows, ids, weights = zip(*entries, strict=True)
     return np.concatenate(rows), np.concatenate(ids), np.concatenate(weights)
-
-
-def _one_to_one(rows: NDArray[np.int64], source_ids: NDArray[np.int64]) -> Entries:
-    return rows, source_ids[rows], np.ones(len(rows))
 
 
 def _aligned(pairs: TokenPairs, target: Vocabulary, source: Vocabulary) -> Entries:
@@ -186,23 +166,12 @@ def _other_word_start(target: Vocabulary, source: Vocabulary, rows: list[int]) -
     return {i: by_text[text] for i, text in wanted.items() if text in by_text}
 
 
-def _parts(target: Vocabulary, counted: SparseRows, origin: NDArray[np.uint8]) -> Entries:
-    """Mean of the rows of contained tokens, for rows without counts; sets their origin."""
-    has_counts = (counted.counts() > 0) & (origin != _SPECIAL)
-    rows = np.flatnonzero((origin == _UNKNOWN) & ~target.special)
-    positions, parts = contained_tokens(target, rows, np.flatnonzero(has_counts))
-    taken = counted.take(parts)
-    row_of_part = rows[positions]
-    origin[row_of_part] = _PARTS
-    return row_of_part[taken.row_of_entry()], taken.ids.astype(np.int64), taken.weights
-
-
-def _pieces(given: Ingredients, origin: NDArray[np.uint8]) -> Entries:
-    """Mean of the source tokenizer's pieces, for rows that are still unknown; sets their origin."""
-    rows = np.flatnonzero((origin == _UNKNOWN) & ~given.target.special)
-    positions, pieces = given.pieces.decompose([given.target.keys[i] for i in rows.tolist()])
-    origin[rows[positions]] = _DECOMPOSITION
-    return rows[positions], pieces, np.ones(len(pieces))
+def _mean_of_parts(target: Vocabulary, rows: NDArray[np.int64], counted: SparseRows) -> SparseRows:
+    """For each of `rows`, the mean of the rows of the tokens with counts that it contains; empty where it has none."""
+    known = np.flatnonzero((counted.counts() > 0) & ~target.special)
+    positions, parts = contained_tokens(target, rows, known)
+    taken = counted.take(parts).normalised()
+    return SparseRows.from_coo(positions[taken.row_of_entry()], taken.ids, taken.weights, len(rows)).normalised()
 
 
 METHOD = Initialiser(

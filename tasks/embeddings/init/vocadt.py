@@ -3,13 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.embeddings.copied_rows import OwnRows, assembled, copied_rows, pieces_of
 from tasks.embeddings.dense_rows import DenseRows
-from tasks.embeddings.matching import NONE, identical_tokens, special_tokens
 from tasks.embeddings.registry import Ingredients, Initialiser, Tables
 from tasks.embeddings.token_mapping import TokenMapping
 
-ORIGINS = ("special", "shared", "decomposed", "random-combination")
-_SPECIAL, _SHARED, _DECOMPOSED, _RANDOM = range(4)
 _BLOCK = 32
 
 
@@ -24,30 +22,11 @@ def build(given: Ingredients) -> TokenMapping | DenseRows:
     Raises:
         ValueError: there are random rows, and the source model's tables were not given.
     """
-    target, source = given.target, given.source
-    one = special_tokens(target, source)
-    origin = np.full(len(target), _RANDOM, dtype=np.uint8)
-    origin[one != NONE] = _SPECIAL
-    shared = identical_tokens(target, source)
-    origin[shared != NONE] = _SHARED
-    one = np.where(shared != NONE, shared, one)
-    rest = np.flatnonzero((one == NONE) & ~target.special)
-    keys = [target.keys[i] for i in rest.tolist()]
-    positions, pieces = given.pieces.decompose(keys)
-    whole = np.bincount(positions, minlength=len(rest)) > 0
-    whole &= ~given.pieces.has_unknown(keys)
-    kept = whole[positions]
-    rows = rest[positions[kept]]
-    origin[rows] = _DECOMPOSED
-    single = np.flatnonzero(one != NONE)
-    mapping = TokenMapping.from_coo(
-        np.concatenate([single, rows]),
-        np.concatenate([one[single], pieces[kept]]),
-        np.ones(len(single) + len(rows)),
-        (len(target), len(source)),
-        origin,
-        ORIGINS,
-    )
+    copied = copied_rows(given.target, given.source)
+    rows = copied.rest[~given.target.special[copied.rest]]
+    rows = rows[~given.pieces.has_unknown([given.target.keys[i] for i in rows.tolist()])]
+    decomposed = OwnRows("decomposed", rows, pieces_of(given, rows))
+    mapping = assembled(copied, [decomposed], len(given.source), "random-combination")
     random = np.flatnonzero(~mapping.covered())
     if not len(random):
         return mapping

@@ -4,22 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from configs.schema import WechselConfig
+from tasks.contract import InputError
 from tasks.embeddings.bilingual_dictionary import dictionary_of_alignment, read_dictionary
 from tasks.embeddings.canonical import Vocabulary
-from tasks.embeddings.matching import NONE, identical_tokens, special_tokens
-from tasks.embeddings.neighbours import nearest_neighbours
+from tasks.embeddings.copied_rows import OwnRows, assembled, copied_rows
+from tasks.embeddings.neighbour_mixture import neighbour_mixture
 from tasks.embeddings.registry import Ingredients, Initialiser
 from tasks.embeddings.subword_vectors import subword_vectors
 from tasks.embeddings.token_mapping import TokenMapping
 from tasks.embeddings.tokenized_text import WordText
 from tasks.embeddings.word_vectors import WordVectors, read_word_vectors, train_word_vectors
-
-ORIGINS = ("random", "special", "shared", "nearest")
-_RANDOM, _SPECIAL, _SHARED, _NEAREST = range(4)
 
 
 def build(given: Ingredients) -> TokenMapping:
@@ -30,8 +27,8 @@ def build(given: Ingredients) -> TokenMapping:
     others; one without a vector is copied. Special tokens are mapped one to one; what is left is drawn.
 
     Raises:
-        InputError: the dictionary or vectors cannot be read or made.
-        ValueError: no entry of the dictionary has vectors on both sides.
+        InputError: the dictionary or vectors cannot be read or made, no entry of the dictionary has vectors on both
+            sides, or the two sides' vectors have different dimensions.
     """
     config = given.config.wechsel
     if config is None or given.tokenizers is None:
@@ -59,29 +56,12 @@ def wechsel_mapping(
         config: neighbours and temperature.
     """
     target, source = vocabularies
-    specials, shared = special_tokens(target, source), identical_tokens(target, source)
-    candidates = np.flatnonzero(np.any(old != 0, axis=1) & ~source.special)
-    rows = np.flatnonzero(np.any(new != 0, axis=1) & ~target.special) if len(candidates) else np.zeros(0, np.int64)
-    ids, cosines = nearest_neighbours(
-        torch.from_numpy(new[rows]), torch.from_numpy(np.ascontiguousarray(old[candidates])), config.neighbours
-    )
-    scores = cosines.astype(np.float64) / config.temperature
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
-    origin = np.full(len(target), _RANDOM, dtype=np.uint8)
-    origin[shared != NONE] = _SHARED
-    origin[rows] = _NEAREST
-    origin[specials != NONE] = _SPECIAL
-    one = np.where(specials != NONE, specials, shared)
-    single = np.flatnonzero((origin == _SHARED) | (origin == _SPECIAL))
-    weights /= weights.sum(axis=1, keepdims=True)
-    return TokenMapping.from_coo(
-        np.concatenate([single, np.repeat(rows, ids.shape[1])]),
-        np.concatenate([one[single], candidates[ids].ravel()]),
-        np.concatenate([np.ones(len(single)), weights.ravel()]),
-        (len(target), len(source)),
-        origin,
-        ORIGINS,
-    )
+    rows = np.flatnonzero(np.any(new != 0, axis=1) & ~target.special)
+    nearest = neighbour_mixture(new[rows], old, ~source.special, config.neighbours, config.temperature)
+    estimated = np.zeros(len(target), dtype=bool)
+    estimated[rows] = nearest.counts() > 0
+    copied = copied_rows(target, source).without_shared(estimated)
+    return assembled(copied, [OwnRows("nearest", rows, nearest)], len(source), "random")
 
 
 def procrustes(source: NDArray[np.float32], target: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -95,12 +75,18 @@ def procrustes(source: NDArray[np.float32], target: NDArray[np.float32]) -> NDAr
         float32 [d, d], orthogonal.
 
     Raises:
-        ValueError: there is no pair, or the two sides have different dimensions.
+        InputError: there is no pair, or the two sides have different dimensions.
     """
     if not len(source):
-        raise ValueError("no entry of the dictionary has word vectors on both sides")
+        raise InputError(
+            "mapping: 'wechsel': no entry of the dictionary has word vectors on both sides; give a dictionary and "
+            "vectors of the same two languages, or more text"
+        )
     if source.shape != target.shape:
-        raise ValueError(f"word vectors of the two languages differ in dimension: {source.shape[1]}, {target.shape[1]}")
+        raise InputError(
+            f"mapping: 'wechsel': word vectors of the two languages differ in dimension, {source.shape[1]} and "
+            f"{target.shape[1]}; give vectors of one dimension"
+        )
     left, _, right = np.linalg.svd(source.astype(np.float64).T @ target.astype(np.float64))
     return np.asarray(left @ right, dtype=np.float32)
 

@@ -25,6 +25,11 @@ def test_a_recipe_is_named_as_its_file_and_says_where_its_values_come_from(name)
     assert RECIPES[name].read_text(encoding="utf-8").startswith("# ")
 
 
+@pytest.mark.parametrize("name", [name for name in RECIPES if load_recipe(name).mapping.method == "random"])
+def test_random_draws_new_rows_alone_where_the_paper_copies_shared_tokens(name):
+    assert load_recipe(name).mapping.copy_shared is name.startswith(("lowres-", "sava-"))
+
+
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("lowres-")])
 def test_vocabulary_expansion(name):
     run = compose("sw", "llama-2-7b", name)
@@ -44,6 +49,7 @@ def test_vocabulary_expansion(name):
     [
         ("sava", "mistral-7b-v0.1", 2048, 3072, 2000),
         ("clp", "mistral-7b-v0.1", 2048, 3072, 2000),
+        ("sava-random", "mistral-7b-v0.1", 2048, 3072, 2000),
         ("fvt", "mistral-7b-v0.1", 2048, 3072, 2000),
         ("sava-llama-3.1", "llama-3.1-8b", 8192, 512, 3000),
         ("fvt-llama-3.1", "llama-3.1-8b", 8192, 512, 3000),

@@ -40,6 +40,7 @@ def recipe(folder, text):
             {"algorithm": "byte-bpe", "character_coverage": 0.99},
             "algorithm 'byte-bpe' does not read character_coverage",
         ),
+        ({"strategy": "expand", "keep_added_tokens": False}, "strategy 'expand' does not read keep_added_tokens"),
         ({"strategy": "expand", "vocab_size": 500}, "strategy 'expand' does not read vocab_size"),
         ({"strategy": "expand", "algorithm": "unigram"}, "strategy 'expand' does not read algorithm"),
         ({"strategy": "existing", "seed": 1, "group": ["sw"]}, "does not read group .*, seed"),
@@ -86,6 +87,24 @@ def test_a_languages_vocabulary_size_is_for_strategies_that_train_one(own_config
         compose("eo", "tiny-english", "own", ["tokenizer.strategy=nothing"])
 
 
+def test_random_rows_beside_a_vocabulary_that_is_kept():
+    expanded = ["tokenizer.strategy=expand", "mapping.method=random"]
+    with pytest.raises(
+        ConfigError, match=r"would draw the rows of the source's own tokens too; set mapping\.copy_shared"
+    ):
+        compose("eo", "tiny-english", "mean", expanded)
+    assert compose("eo", "tiny-english", "mean", [*expanded, "mapping.copy_shared=true"]).mapping.copy_shared
+
+
+@pytest.mark.parametrize(
+    ("setting", "method"), [("smoothing=0.5", "trans-tokenization"), ("copy_shared=true", "random")]
+)
+def test_a_setting_of_another_initialiser_is_refused(setting, method):
+    with pytest.raises(ConfigError, match=f"is read by '{method}' alone, but mapping.method is 'mean'; take it out"):
+        compose("eo", "tiny-english", "mean", [f"mapping.{setting}"])
+    compose("eo", "tiny-english", "mean", [f"mapping.method={method}", f"mapping.{setting}"])
+
+
 def test_a_group_brings_its_corpora(own_configs):
     run = compose("eo", "tiny-english", "mean", ["tokenizer.group=[yy, en]", "group.yy.sources.0.sentences=7"])
     assert set(run.group) == {"yy", "en"}
@@ -100,9 +119,9 @@ def test_a_group_brings_its_corpora(own_configs):
         (["tokenizer.group=[zz]"], "no language named 'zz'"),
         (["tokenizer.group=[eo]"], "tokenizer.group names 'eo', whose corpus is there already"),
         (["tokenizer.group=yy"], "Input should be a valid tuple"),
-        (["group.yy.seed=1"], "unknown key 'group.yy'"),
+        (["group.yy.seed=1"], "group.yy is not set in this run"),
         (["tokenizer=nothing"], "Input should be a valid dictionary"),
-        (["helper={kind: hub, name: a, repository: x/y, trust_remote_code: true}"], "helper.trust_remote_code"),
+        (["helper={kind: hub, name: a, repository: x/y, trust_remote_code: true}"], "helper.hub.trust_remote_code"),
         (["helper={kind: built, name: a}"], "'built' found using 'kind' does not match"),
         (["model.tokenizer.group=[yy]"], "tokenizer of a built model: strategy must be 'train'"),
     ],

@@ -38,6 +38,15 @@ RUSSIAN = [
 ] * 3
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tiny matrices gain nothing from threads, and lose much where the cores are shared."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def sentencepiece(folder: Path, texts: list[str], size: int) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     model = train_sentencepiece(texts, TokenizerConfig(vocab_size=size))

@@ -9,6 +9,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from tasks.contract import InputError
+from tasks.embeddings.stored_model import open_model
 
 INDEX = "model.safetensors.index.json"
 
@@ -189,3 +190,35 @@ def test_a_damaged_file_of_dense_rows(model_inputs, refused):
     bad = torch.full((1, 16), float("nan"))
     save_file({"rows": torch.tensor([3]), "input": bad, "head": bad.clone()}, path)
     refused(inputs, r"the rows '(input|head)' in dense\.safetensors are no finite table")
+    save_file({"rows": torch.tensor([3, 4, 5]), "input": torch.ones(2, 16), "head": torch.ones(2, 16)}, path)
+    refused(inputs, r"dense\.safetensors has 3 ids and 2 rows '(input|head)'; build the mapping again")
+
+
+def test_quantised_models(model_inputs, refused):
+    inputs = model_inputs()
+    quantised = {"quantization_config": {"quant_method": "gptq", "bits": 4}}
+    edit(inputs["source_model"] / "config.json", lambda values: values.update(quantised))
+    refused(inputs, r"the weights in 'source' are quantised \(.*gptq\); take the version of the model in float32")
+
+
+def test_damaged_configurations(model_inputs, refused):
+    inputs = model_inputs()
+    (inputs["source_model"] / "generation_config.json").write_text("{")
+    refused(inputs, r"generation_config\.json cannot be read")
+    (inputs["source_model"] / "config.json").write_text("[1]")
+    refused(inputs, r"source model: .*config\.json cannot be read")
+
+
+@pytest.mark.skipif(not hasattr(transformers, "Gemma3nTextConfig"), reason="transformers has no Gemma 3n")
+def test_gemma_3n(tmp_path):
+    """Its embeddings for each layer have a vocabulary size of their own in config.json."""
+    config = transformers.Gemma3nTextConfig(
+        vocab_size=40, vocab_size_per_layer_input=36, hidden_size=16, intermediate_size=16, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=8, hidden_size_per_layer_input=4, altup_num_inputs=2,
+        layer_types=["full_attention"] * 2, activation_sparsity_pattern=[0.0] * 2, num_kv_shared_layers=0,
+        laurel_rank=2,
+    )  # fmt: skip
+    config.save_pretrained(str(tmp_path))
+    save_file({"x": torch.ones(1)}, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"^helper model: Gemma3n.* more tables .*embed_tokens_per_layer"):
+        open_model(tmp_path, "helper model")

@@ -1,5 +1,7 @@
 """The stage `embeddings` on tiny models whose tables are made by hand."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,9 +11,10 @@ from safetensors.torch import load_file, save_file
 from configs.schema import EmbeddingsConfig
 from tasks.contract import StageContext, load_stage
 from tasks.embeddings.canonical import vocabulary_of
+from tasks.embeddings.look import side_similarity, similarity_row
 from tasks.embeddings.matching import NONE, identical_tokens
-from tasks.embeddings.model_tables import read_model_tables
-from tasks.tokenizer.load import load_tokenizer
+from tasks.embeddings.stored_model import open_model
+from tasks.pretrained import load_tokenizer
 
 CONFIG = EmbeddingsConfig(anchors=20, tokens=6, neighbours=3, points=30)
 
@@ -42,11 +45,11 @@ def run(inputs, out, config=CONFIG):
 
 def test_the_tables_are_read_without_the_model(tiny_llama, tmp_path):
     weights = load_file(tiny_llama(tmp_path / "untied", 50) / "model.safetensors")
-    found = read_model_tables(tmp_path / "untied")
-    assert torch.equal(found.input, weights["model.embed_tokens.weight"])
-    assert torch.equal(found.head, weights["lm_head.weight"])
+    found = open_model(tmp_path / "untied", "model").tables.embeddings()
+    assert torch.equal(found["input"].read(), weights["model.embed_tokens.weight"])
+    assert torch.equal(found["head"].read(), weights["lm_head.weight"])
     tiny_llama(tmp_path / "tied", 50, tied=True)
-    assert list(read_model_tables(tmp_path / "tied").named()) == ["input"]
+    assert list(open_model(tmp_path / "tied", "model").tables.embeddings()) == ["input"]
 
 
 def test_neighbours_are_new_tokens_by_frequency(inputs, tmp_path):
@@ -59,7 +62,7 @@ def test_neighbours_are_new_tokens_by_frequency(inputs, tmp_path):
     assert [row["target_id"] for row in rows if row["table"] == "input" and row["rank"] == 1] == wanted
     assert {row["table"] for row in rows} == {"input", "head"}
     first = rows[0]
-    tables = [read_model_tables(inputs[name]).input for name in ("model", "source_model")]
+    tables = [open_model(inputs[name], "model").tables.input.read() for name in ("model", "source_model")]
     cosines = torch.nn.functional.cosine_similarity(tables[0][first["target_id"]], tables[1])
     assert first["cosine"] == pytest.approx(float(cosines.max()), abs=1e-5)
     assert first["source_id"] == int(cosines.argmax())
@@ -83,10 +86,19 @@ def test_a_turned_table_is_fully_similar(inputs, tokenizers, tmp_path):
 
 
 def test_vocabularies_without_a_common_word(inputs, tokenizers, tmp_path):
-    """Byte-level Russian shares only single characters with English; nothing fails."""
+    """Byte-level Russian shares little more than single characters with English: there is a figure, on few tokens."""
     run({**inputs, "tokenizer": tokenizers["russian-bytes"]}, tmp_path / "out")
     rows = pq.read_table(tmp_path / "out" / "similarity.parquet").to_pylist()
-    assert all(row["tokens"] >= 0 for row in rows)
+    assert all(0 < row["tokens"] < 100 and row["similarity"] is not None for row in rows)
+
+
+def test_vocabularies_without_a_common_token(tokenizers):
+    english, russian = (vocabulary_of(load_tokenizer(tokenizers[name], name)) for name in ("english", "russian"))
+    alone = replace(russian, surfaces=["я".encode() + surface for surface in russian.surfaces])
+    tables = (torch.randn(len(alone), 4), torch.randn(len(english), 4))
+    found = side_similarity(alone, english, tables, CONFIG)
+    assert found is None
+    assert similarity_row(found) == {"similarity": None, "deviation": None, "tokens": 0, "anchors": 0}
 
 
 def test_the_projection_has_both_sides_and_the_bytes_are_repeatable(inputs, tmp_path):

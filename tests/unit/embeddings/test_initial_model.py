@@ -9,14 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AddedToken, AutoModelForCausalLM, AutoTokenizer
 
 from storage.tables import write_table
 from tasks.contract import InputError
 from tasks.embeddings.dense_files import write_dense
 from tasks.embeddings.dense_rows import DenseRows
 from tasks.embeddings.initial_model import open_source
+from tasks.embeddings.new_table import NewRows, new_table
 from tasks.embeddings.safetensors_reader import read_shards
+from tasks.embeddings.token_mapping import TokenMapping
 
 SOURCE, TARGET = 380, 400
 ENDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
@@ -51,11 +53,18 @@ def replaced(folder, mapping, dtype="auto"):
     return model.eval()
 
 
-@pytest.mark.parametrize("shard", ["5GB", "8KB"])
-@pytest.mark.parametrize(("family", "tied"), [
+ONE_FILE, SEVERAL_FILES = "5GB", "8KB"
+FAMILIES = [
     ("llama", False), ("llama", True), ("mistral", False), ("gemma", True), ("gemma2", True), ("qwen2", False),
     ("qwen2", True), ("qwen3", True), ("gpt2", True), ("gptj", False), ("phi", False),
-])  # fmt: skip
+]  # fmt: skip
+IN_SEVERAL_FILES = [("llama", False), ("qwen2", True), ("phi", False)]
+
+
+@pytest.mark.parametrize(
+    ("family", "tied", "shard"),
+    [(*case, ONE_FILE) for case in FAMILIES] + [(*case, SEVERAL_FILES) for case in IN_SEVERAL_FILES],
+)
 def test_equals_the_slow_way(build, model_inputs, tmp_path, family, tied, shard):
     mapping = build.some_mapping()
     given = model_inputs(mapping, family=family, tied=tied, shard=shard)
@@ -74,7 +83,7 @@ def test_equals_the_slow_way(build, model_inputs, tmp_path, family, tied, shard)
     assert result.summary["vocab_size"] == model.config.vocab_size == TARGET
     assert result.summary["tied"] is tied
     assert result.summary["parameters"] == model.num_parameters()
-    assert (len(list((tmp_path / "out").glob("*.safetensors"))) > 1) is (shard == "8KB")
+    assert (len(list((tmp_path / "out").glob("*.safetensors"))) > 1) is (shard == SEVERAL_FILES)
     assert set(weights(tmp_path / "out")) == set(weights(given["source_model"]))
 
 
@@ -214,6 +223,86 @@ def test_sampling_values_without_sampling_are_saved(build, model_inputs, tmp_pat
     assert not saved.get("suppress_tokens")
 
 
+def with_turn_token(folder, out):
+    """The tokenizer in `folder` with one special token more, the last."""
+    tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    tokenizer.add_tokens([AddedToken("<|turn|>", special=True)])
+    tokenizer.save_pretrained(str(out))
+    return out
+
+
+@pytest.mark.parametrize(("old", "new"), [([2, 7], [2, TARGET]), ([7, 2], [2, TARGET]), ([2, 9], 2), (7, 2)])
+def test_a_chat_model_keeps_its_further_end_tokens(build, model_inputs, tokenizers, tmp_path, old, new):
+    """Old token 7 ends a turn; the new special token, a copy of it, does so in the new model."""
+    base = build.some_mapping(target=TARGET + 1)
+    rows, ids = np.append(base.rows.row_of_entry(), TARGET), np.append(base.source_ids, 7)
+    last = rows == TARGET
+    ids, weights = np.where(last, 7, ids), np.append(base.weights, 1.0)
+    mapping = TokenMapping.from_coo(rows, ids, weights, base.shape)
+    given = {**model_inputs(mapping), "tokenizer": with_turn_token(tokenizers["dutch"], tmp_path / "chat")}
+    for name in ("generation_config.json", "config.json"):
+        values = json.loads((given["source_model"] / name).read_text())
+        (given["source_model"] / name).write_text(json.dumps({**values, "eos_token_id": old}))
+    build.run(given, tmp_path / "out")
+    for name in ("generation_config.json", "config.json"):
+        assert json.loads((tmp_path / "out" / name).read_text())["eos_token_id"] == new
+
+
+def test_a_tokenizer_without_special_tokens(build, model_inputs, tokenizers, tmp_path):
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    spec = json.loads((tokenizers["russian-bytes"] / "tokenizer.json").read_text())
+    spec["added_tokens"] = []
+    (plain / "tokenizer.json").write_text(json.dumps(spec))
+    size = len(spec["model"]["vocab"])
+    given = {**model_inputs(build.some_mapping(target=size)), "tokenizer": plain}
+    with pytest.raises(
+        InputError, match=r"in the model's folder: it has other tokens; other special .*\(eos, bos, unk"
+    ):
+        build.run(given, tmp_path / "llama")  # beside a Llama's config.json, transformers takes its tokenizer class
+    (plain / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
+    build.run(given, tmp_path / "out")
+    model = AutoModelForCausalLM.from_pretrained(str(tmp_path / "out"))
+    for config in (model.config, model.generation_config):
+        assert (config.bos_token_id, config.eos_token_id, config.pad_token_id) == (None, None, None)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_copies_keep_every_bit(build, model_inputs, tmp_path, dtype):
+    """A sum would make 0 of -0, and round float64."""
+    given = model_inputs(dtype=dtype)
+    path = given["source_model"] / "model.safetensors"
+    stored = load_file(path)
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        stored[name][7, :3] = torch.tensor([-0.0, torch.finfo(dtype).tiny / 4, 1 / 3], dtype=dtype)
+    save_file(stored, path, {"format": "pt"})
+    build.run(given, tmp_path / "out")
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        found = weights(tmp_path / "out")[name]
+        assert torch.equal(found[:50].view(torch.uint8), stored[name][:50].view(torch.uint8))
+
+
+def test_no_token_in_common(build, model_inputs, tmp_path):
+    """Nothing is copied, everything is drawn; the verification has nothing to compare with and does not fail."""
+    result = build.run(model_inputs(build.some_mapping(empty=range(TARGET))), tmp_path / "out", norms="match")
+    assert result.summary["drawn_rows"] == TARGET
+    assert check(tmp_path / "out", "tokens kept unchanged in the LM head")["figures"]["rows"] == 0
+
+
+@pytest.mark.parametrize("width", [1, 300])
+def test_drawn_rows_do_not_depend_on_the_number_of_threads(width):
+    empty = TokenMapping.from_coo(*(np.zeros(0, np.int64) for _ in range(3)), (50, 70_000))
+    old = torch.randn(70_000, width, generator=torch.Generator().manual_seed(0))
+    name, old = ("LM head's bias", old[:, 0]) if width == 1 else ("LM head", old[:9000])
+    before, made = torch.get_num_threads(), []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        made.append(new_table(name, old, [NewRows(empty, 0, np.zeros(0, np.int64))], size=64))
+    torch.set_num_threads(before)
+    assert torch.equal(made[0], made[1])
+    assert torch.equal(made[0], made[2])
+
+
 def test_names_without_the_base_models_prefix(build, model_inputs, tmp_path):
     """GPT-2's published weights leave out `transformer.`."""
     given = model_inputs(family="gpt2", tied=True)
@@ -241,8 +330,6 @@ def test_a_second_copy_of_a_tied_table_is_left_out_and_another_head_refused(buil
 
 def test_two_vocabularies_one_after_the_other(build, tmp_path):
     """A model that reads both vocabularies has the second's rows after the first's."""
-    from tasks.embeddings.new_table import NewRows, new_table
-
     none = np.zeros(0, np.int64)
     one, two = build.some_mapping(target=10, copies=2), build.some_mapping(target=6, copies=1, seed=1)
     source = open_source(build.source_model(tmp_path / "source"))
@@ -255,7 +342,7 @@ def test_two_vocabularies_one_after_the_other(build, tmp_path):
 
 def test_shards_are_read_row_by_row(build, tmp_path):
     folder = build.source_model(tmp_path / "source", shard="8KB")
-    tensors = {tensor.name: tensor for shard in read_shards(folder) for tensor in shard.tensors}
+    tensors = {tensor.name: tensor for shard in read_shards(folder, "model") for tensor in shard.tensors}
     expected = weights(folder)
     assert tensors.keys() == expected.keys()
     for name, tensor in tensors.items():
@@ -276,7 +363,7 @@ def test_fertility_comes_from_its_stage_or_is_measured(build, model_inputs, tmp_
     assert found[0]["status"] == "passed"
     assert found[0]["figures"]["before"]["tokens_per_word"] > found[0]["figures"]["after"]["tokens_per_word"] > 0
     assert found[1]["figures"]["before"]["tokens_per_word"] == 1.5
-    assert any("needs 2.500 tokens a word" in text for text in result.summary["verification"]["warnings"])
+    assert "needs 2.500 tokens a word" in result.summary["verification"]["warnings"]["fertility"]
 
 
 def check(folder, name):

@@ -1,10 +1,12 @@
 """The mean and random initialisers, the source tokenizer's pieces, and special tokens."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from configs.schema import METHOD_NEEDS, MappingConfig
+from configs.schema import METHOD_NEEDS, MappingConfig, Method
 from tasks.embeddings.canonical import Vocabulary, vocabulary_of
 from tasks.embeddings.dense_rows import DenseRows
 from tasks.embeddings.matching import identical_tokens, special_tokens
@@ -48,7 +50,10 @@ def row(mapping, given, token):
     return {given.source.tokens[s]: pytest.approx(w) for s, w in found}, mapping.origins()[t]
 
 
-@pytest.mark.parametrize("name", sorted(set(INITIALISERS) - {"focus", "wechsel"}))  # they train on text, or read files
+TRAINED = {"focus", "ofa", "wechsel"}  # on text, or read from files
+
+
+@pytest.mark.parametrize("name", sorted(set(INITIALISERS) - TRAINED))
 @pytest.mark.parametrize("source", ["english", "english-bytes"])
 @pytest.mark.parametrize("target", ["dutch", "russian", "russian-bytes"])
 def test_every_initialiser_on_every_kind_of_tokenizer(ingredients, name, source, target):
@@ -177,6 +182,7 @@ def fast_length(fast, text):
     return len(fast(text, add_special_tokens=False)["input_ids"])
 
 
-def test_the_table_of_needs_says_what_the_initialisers_say():
+def test_configurations_know_the_initialisers_and_their_needs():
+    assert set(get_args(Method)) == set(METHOD_NEEDS) == set(INITIALISERS)
     for name in INITIALISERS:
         assert METHOD_NEEDS[name] == load_initialiser(name).needs, name

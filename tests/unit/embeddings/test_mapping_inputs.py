@@ -74,6 +74,32 @@ def test_tied_heads_have_no_table(inputs, tiny_llama, tmp_path):
         assert read_dense_table(tmp_path / method, "input") is not None
 
 
+def test_vectors_from_a_file(inputs, tmp_path):
+    """OFA through the stage: what nothing covers is drawn, the same each time."""
+    path = tmp_path / "words.vec"
+    path.write_text("eng:house 1 0\nnld:huis 0.9 0.1\neng:garden 0 1\nnld:tuin 0.1 0.9\n", encoding="utf-8")
+    read = {name: inputs[name] for name in ("tokenizer", "source_tokenizer")}
+    result = run(read, tmp_path / "one", "ofa", files={"vectors": path}, seed=5)
+    run(read, tmp_path / "two", "ofa", files={"vectors": path}, seed=5)
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+    assert {"special", "shared", "nearest", "random"} == set(result.summary["rows"])
+    assert result.summary["rows"]["nearest"] > 0
+    assert result.summary["uncovered_rows"] == result.summary["rows"]["random"]
+    assert read_mapping(tmp_path / "one")[1] == 5
+
+
+def test_a_model_is_read_once(inputs, tmp_path, monkeypatch):
+    """Three parts of the blend and the blend itself need the source model's tables, two the helper's."""
+    from tasks.embeddings import ingredients
+
+    read = []
+    load = ingredients.load_tables
+    monkeypatch.setattr(ingredients, "load_tables", lambda *given: read.append(given[1]) or load(*given))
+    parts = [{"method": "clp"}, {"method": "avg"}, {"method": "sava", "settings": {"sava": {"steps": 2}}}]
+    run(inputs, tmp_path / "out", "blend", blend={"parts": parts})
+    assert sorted(read) == ["helper model", "source model"]
+
+
 def test_tables_of_half_precision_are_read(inputs, tiny_llama, tmp_path):
     inputs["source_model"] = tiny_llama(tmp_path / "half", 380, dtype=torch.bfloat16)
     run(inputs, tmp_path / "out", "clp")
@@ -170,7 +196,7 @@ def test_helper_without_a_shared_token(inputs, tiny_llama, tmp_path, method):
         run({**inputs, "helper": folder}, tmp_path / "out", method)
 
 
-@pytest.mark.parametrize("method", ["avg", "merge", "align", "mean", "clp", "sava"])
+@pytest.mark.parametrize("method", ["avg", "merge", "align", "mean", "clp", "sava", "vocadt"])
 def test_tokenizers_without_unknown_padding_or_beginning(inputs, tmp_path, method):
     """Letters only, one of them the source lacks and cannot spell: its row is drawn, or made by the helper."""
     from tokenizers import Tokenizer, models, trainers
@@ -196,7 +222,7 @@ def test_two_tokens_of_one_text(tmp_path, inputs):
     run(inputs, tmp_path / "out", "avg")
     mapping, _ = read_mapping(tmp_path / "out")
     from tasks.embeddings.canonical import vocabulary_of
-    from tasks.tokenizer.load import load_tokenizer
+    from tasks.pretrained import load_tokenizer
 
     target, source = (vocabulary_of(load_tokenizer(inputs[name], name)) for name in ("tokenizer", "source_tokenizer"))
     double = [surface for surface in set(target.surfaces) if target.surfaces.count(surface) > 1 and surface]

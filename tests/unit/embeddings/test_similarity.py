@@ -100,6 +100,15 @@ def test_of_equal_neighbours_the_first_id_comes_first_and_zeros_have_no_neighbou
     assert cosines[1].tolist() == [0, 0, 0]
 
 
+def test_of_many_equal_neighbours_the_first_ids_are_chosen(monkeypatch):
+    """Rows of a vocabulary that were never trained are often all the same."""
+    monkeypatch.setattr("tasks.embeddings.neighbours._COLUMNS", 100)
+    old = torch.ones(250, 4)
+    old[[30, 120]] = torch.tensor([1.0, 2, 3, 4])
+    ids, _ = nearest_neighbours(torch.stack([old[30], old[0]]), old, 4)
+    assert ids.tolist() == [[30, 120, 0, 1], [0, 1, 2, 3]]
+
+
 @pytest.mark.parametrize("shape", [(30, 6), (6, 30), (2, 1), (1, 4)])
 def test_the_plane_is_that_of_a_singular_value_decomposition(shape):
     table = np.random.default_rng(2).standard_normal(shape)

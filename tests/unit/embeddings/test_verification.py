@@ -18,7 +18,13 @@ from tasks.embeddings.row_groups import first_equal_mapping_row, first_equal_row
 from tasks.embeddings.token_mapping import TokenMapping
 from tasks.embeddings.verify_forward import check_logits
 from tasks.embeddings.verify_tables import TableCheck
-from tasks.embeddings.verify_tokenizer import check_fertility, check_reachable, check_round_trip, check_rows
+from tasks.embeddings.verify_tokenizer import (
+    check_fertility,
+    check_reachable,
+    check_round_trip,
+    check_rows,
+    check_same,
+)
 
 NONE = np.zeros(0, np.int64)
 
@@ -27,9 +33,9 @@ def found(folder):
     return {check["name"]: check for check in json.loads((folder / "verification.json").read_text())["checks"]}
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_every_check_is_made_and_written(model_inputs, build, tmp_path, tied):
-    result = build.run(model_inputs(tied=tied), tmp_path / "out")
+@pytest.mark.parametrize(("family", "tied"), [("llama", False), ("llama", True), ("phi", False)])
+def test_every_check_is_made_and_written(model_inputs, build, tmp_path, family, tied):
+    result = build.run(model_inputs(family=family, tied=tied), tmp_path / "out")
     checks = found(tmp_path / "out")
     table_checks = {
         "finite numbers in the", "zero rows of the", "tokens kept unchanged in the", "mapping applied to the",
@@ -37,15 +43,19 @@ def test_every_check_is_made_and_written(model_inputs, build, tmp_path, tied):
     }  # fmt: skip
     tables = ["input embeddings"] + ([] if tied else ["LM head"])
     assert set(checks) == {f"{check} {table}" for check in table_checks for table in tables} | {
-        "rows for all tokens", "reachable tokens", "round trip", "fertility", "forward pass", "generation",
-        "logits of new tokens",
+        "tokenizer in the model's folder", "rows for all tokens", "reachable tokens", "round trip", "fertility",
+        "forward pass", "generation", "logits of new tokens",
+    } | {
+        f"{check} LM head's bias" for check in table_checks if family == "phi"
+        and not check.startswith(("zero", "duplicate", "row lengths"))
     }  # fmt: skip
     assert {check["status"] for check in checks.values()} <= {"passed", "warning"}
     summary = result.summary["verification"]
     assert summary["passed"] + summary["warning"] == len(checks)
     assert len(summary["warnings"]) == summary["warning"]
-    assert set(summary["generation"]) == {"prompt", "text"}
-    assert summary["logits of new tokens"]["source_deviation"] > 0
+    assert set(summary["warnings"]) == {name for name, check in checks.items() if check["status"] == "warning"}
+    assert set(summary["measured"]["generation"]) == {"prompt", "text"}
+    assert summary["measured"]["logits of new tokens"]["source_deviation"] > 0
 
 
 def test_without_held_out_text(model_inputs, build, tmp_path):
@@ -124,6 +134,15 @@ def test_duplicates_explained_by_equal_source_rows_and_by_rounding():
     assert (rounded.status, rounded.figures["equal in this number format"]) == ("warning", 1)
 
 
+def test_a_shared_token_that_is_mixed_is_refused():
+    names = ("shared", "mean")
+    entries = (np.array([0, 1, 1, 2, 2]), np.array([0, 1, 2, 0, 1]), np.ones(5))
+    mapping = TokenMapping.from_coo(*entries, (3, 3), np.array([0, 0, 1], np.uint8), names)
+    check = table_check(mapping, vectors(3)).copies()
+    assert (check.status, check.rows.tolist()) == ("failed", [1])
+    assert "1 tokens that both vocabularies have" in check.message
+
+
 def test_drawn_and_dense_rows_that_are_equal():
     mapping = TokenMapping.from_coo(np.array([0]), np.array([0]), np.ones(1), (4, 3))
     dense = vectors(2, seed=9).astype(np.float32)
@@ -182,7 +201,10 @@ def test_logits_of_new_tokens():
     assert check.status == "passed"
     assert check.measured["mean"] == pytest.approx(float(logits.mean()), abs=1e-6)
     assert check.measured["deviation"] == pytest.approx(float(logits.std(correction=0)), abs=1e-5)
-    assert logits_check(new * 3, old).status == "warning"
+    wide = logits_check(new * 3, old)
+    assert wide.status == "warning"
+    assert "is 3" in wide.message
+    assert "their mean" not in wide.message
     assert logits_check(new * 20, old).status == "failed"
     loud = new.copy()
     loud[7] = 1000 * hidden.mean(dim=0).numpy()
@@ -223,6 +245,32 @@ def test_real_tokenizers_reach_nearly_every_token(shared_data, name):
     path = shared_data / "tokenizers" / name / "tokenizer.json"
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path))
     assert check_reachable(tokenizer).figures["reachable share"] > 0.999
+
+
+def test_the_tokenizer_in_the_models_folder(tokenizers):
+    english, dutch = (
+        PreTrainedTokenizerFast(tokenizer_file=str(tokenizers[name] / "tokenizer.json"), bos_token="<s>")
+        for name in ("english", "dutch")
+    )
+    assert check_same(dutch, dutch, ["Het huis."]).status == "passed"
+    check = check_same(english, dutch, ["The house.", ""])
+    assert check.status == "failed"
+    assert check.message.startswith("it has other tokens; 1 of 2 texts get other ids, for instance 'The house.'; add")
+
+
+def test_a_wrong_bias_is_found():
+    mapping = mapping_of({0: 1}, {0: 0.5, 1: 0.5}, size=2)
+    rows, old = NewRows(mapping, 0, NONE), torch.tensor([1.0, 3.0])
+    for place, status in (
+        (None, ["passed"] * 3),
+        (0, ["passed", "failed", "failed"]),
+        (1, ["passed"] * 2 + ["failed"]),
+    ):
+        new = new_table("LM head's bias", old, [rows])
+        if place is not None:
+            new[place] += 0.5
+        checks = TableCheck("LM head's bias", new[:, None], old[:, None], rows, "keep").value_checks()
+        assert [check.status for check in checks] == status
 
 
 def test_rows_round_trip_and_fertility(tokenizers):

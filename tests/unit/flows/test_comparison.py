@@ -84,6 +84,10 @@ def test_an_override_of_one_initialiser_reaches_it_alone(where):
     [
         (("maen",), (), "did you mean 'mean'"),
         (("mean",), ("mapping.method=random",), "chooses the initialisers by --initialisers"),
+        (("mean",), ("mapping={method: random}",), "chooses the initialisers by --initialisers"),
+        (("mean", "random"), ("mapping.focus.fasttext.epochs=7",), "'focus' is not among those compared: mean, random"),
+        (("mean",), ("mapping.copy_shared=true",), "'random' is not among those compared"),
+        (("mean",), ("mapping.focsu.fasttext.epochs=7",), "did you mean 'focus'"),
         (("focus",), ("mapping.focus.epoch=7",), "epoch"),
         (("mean",), ("tokenizer.vocab_sise=500",), "did you mean 'vocab_size'"),
     ],
@@ -91,6 +95,21 @@ def test_an_override_of_one_initialiser_reaches_it_alone(where):
 def test_faults_of_the_request_are_errors_and_no_reason_to_leave_out(where, names, overrides, message):
     with pytest.raises(ConfigError, match=message):
         prepared(where, *names, overrides=overrides)
+
+
+def test_random_keeps_the_rows_of_a_vocabulary_that_is_expanded(where):
+    def drawn(*overrides):
+        nodes = prepared(where, "random", "mean", overrides=overrides).nodes
+        return {node.id: node for node in nodes}["mapping.random"].config
+
+    assert not drawn().copy_shared
+    assert drawn("tokenizer.strategy=expand").copy_shared
+    assert drawn("mapping.copy_shared=true").copy_shared
+
+
+def test_where_none_can_run_the_reasons_are_an_error(where):
+    with pytest.raises(InputError, match=r"none of the initialisers can run:\nclp: .* needs a helper model"):
+        prepared(where, "clp", "sava")
 
 
 def test_a_language_without_parallel_text_leaves_out_what_needs_it(where, tmp_path, monkeypatch):
@@ -103,6 +122,12 @@ def test_a_language_without_parallel_text_leaves_out_what_needs_it(where, tmp_pa
     reasons = {item.initialiser: item.reason for item in config.skipped}
     assert "no `bitext`" in reasons["trans-tokenization"]
     assert "helper" in reasons["clp"]
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Isolated stages run in this process: what they do is tested elsewhere, starting one takes seconds."""
+    monkeypatch.setattr("flows.execution.run_stage", lambda stage, context, on_line: stage.run(context))
 
 
 def fake_artifacts(store, failing, error=InputError("no two tokens are shared")):  # noqa: B008
@@ -126,7 +151,7 @@ def fake_artifacts(store, failing, error=InputError("no two tokens are shared"))
     return run_node
 
 
-def test_an_initialiser_that_fails_on_its_input_is_left_out_with_its_reason(where):
+def test_an_initialiser_that_fails_on_its_input_is_left_out_with_its_reason(where, in_process):
     ready = prepared(where, "mean", "random", "trans-tokenization")
     result = drive(ready, fake_artifacts(ready.store, "counts"))
     rows = {row["initialiser"]: row for row in result.results}
@@ -143,7 +168,7 @@ def test_an_initialiser_that_fails_on_its_input_is_left_out_with_its_reason(wher
     assert "no two tokens are shared" in ready.store.read_run(result.run_id, "report.html").decode()
 
 
-def test_a_stage_that_fails_is_told_from_input_that_does_not_fit(where):
+def test_a_stage_that_fails_is_told_from_input_that_does_not_fit(where, in_process):
     ready = prepared(where, "mean", "random")
     error = StageFailed("mapping failed: ValueError: odd\nTraceback ...")
     result = drive(ready, fake_artifacts(ready.store, "mapping.random", error))
@@ -167,8 +192,10 @@ def test_the_command_plans_and_refuses(tmp_path, monkeypatch, capsys):
             return end.code or 0
         return 0
 
-    assert call("eo", "-i", "mean, random", "--plan") == 0
-    assert "mapping en-eo random" in capsys.readouterr().out
+    assert call("eo", "-i", "mean, random, clp", "--plan") == 0
+    output = capsys.readouterr().out
+    assert "mapping en-eo random" in output
+    assert "left out: clp: mapping.method 'clp' needs a helper model" in output.replace("\n", " ")
     assert call("eo", "-i", "maen") == cli.EXIT_INPUT
     assert "did you mean 'mean'" in capsys.readouterr().err
 

@@ -5,6 +5,15 @@ from configs.schema import key_fields
 from flows.graph import build_graph, matching, up_to
 from tasks.contract import InputError
 
+TWO_SOURCES = """
+code: qq
+name: Testish
+corpus: {sources: [{kind: sample, side: target, sentences: 300}]}
+bitext: {sources: [{kind: sample, side: both, sentences: 300}]}
+further_bitexts:
+  ru: {sources: [{kind: sample, name: other, side: both, sentences: 200, seed: 5}]}
+"""
+
 
 def graph(tmp_path, recipe="trans-tokenization", language="eo", model="tiny-english", overrides=()):
     return build_graph(compose(language, model, recipe, overrides), tmp_path, tmp_path / "index")
@@ -60,6 +69,37 @@ def test_the_mapping_reads_what_its_initialiser_needs(tmp_path, method, inputs, 
     mapping, stages = of_method(tmp_path, method)
     assert set(mapping.inputs) == {"tokenizer", "source_tokenizer"} | inputs
     assert stages & {"bitext", "alignment", "counts"} == made
+
+
+def test_several_source_languages_are_aligned_and_counted_one_by_one(tmp_path, monkeypatch):
+    (tmp_path / "own" / "languages").mkdir(parents=True)
+    (tmp_path / "own" / "languages" / "qq.yaml").write_text(TWO_SOURCES)
+    monkeypatch.setenv("LANGADAPT_CONFIG_DIR", str(tmp_path / "own"))
+    languages = "mapping.trans_tokenization.source_languages={en: 1, ru: 2}"
+    weights = "counts.corpus_weights={sample: 0.5, other: 2.0}"
+    nodes = {node.id: node for node in graph(tmp_path, language="qq", overrides=[languages, weights])}
+    assert set(nodes["mapping"].inputs) == {"tokenizer", "source_tokenizer", "counts.en", "counts.ru"}
+    assert nodes["mapping"].inputs["counts.ru"] == "counts.ru"
+    assert nodes["mapping"].inputs["counts.en"] == "counts"
+    assert nodes["counts.ru"].inputs["alignment"] == "alignment.ru"
+    assert nodes["alignment.ru"].inputs["bitext"] == "bitext.ru"
+    assert nodes["bitext.ru"].label == "bitext ru-qq"
+    assert nodes["counts"].config.corpus_weights == {"sample": 0.5}
+    assert nodes["counts.ru"].config.corpus_weights == {"other": 2.0}
+    alone = ids(graph(tmp_path, language="qq", overrides=["mapping.trans_tokenization.source_languages={ru: 1}"]))
+    assert {"bitext.ru", "alignment.ru", "counts.ru"} <= set(alone)
+    assert {"bitext", "alignment", "counts"}.isdisjoint(alone)
+    assert not any(name.endswith(".ru") for name in ids(graph(tmp_path, language="qq")))
+
+
+def test_a_blend_may_hold_a_mapping_from_one_and_from_several_source_languages(tmp_path, monkeypatch):
+    (tmp_path / "own" / "languages").mkdir(parents=True)
+    (tmp_path / "own" / "languages" / "qq.yaml").write_text(TWO_SOURCES)
+    monkeypatch.setenv("LANGADAPT_CONFIG_DIR", str(tmp_path / "own"))
+    several = "{method: trans-tokenization, settings: {trans_tokenization: {source_languages: {en: 1, ru: 1}}}}"
+    blend = f"mapping={{method: blend, blend: {{parts: [{{method: trans-tokenization}}, {several}]}}}}"
+    nodes = {node.id: node for node in graph(tmp_path, language="qq", overrides=[blend])}
+    assert set(nodes["mapping"].inputs) == {"tokenizer", "source_tokenizer", "counts", "counts.en", "counts.ru"}
 
 
 def test_a_helper_is_an_input_of_the_initialisers_that_need_one(tmp_path, write_model):

@@ -28,9 +28,11 @@ def nodes(tmp_path, *overrides, model="tiny-english"):
 HELPER = "helper={kind: local, name: own, path: models/helper}"
 
 
-def test_training_reads_the_corpus_alone(tmp_path):
+def test_training_reads_the_corpus_and_the_tokens_to_keep(tmp_path):
     tokenizer = nodes(tmp_path)["tokenizer"]
-    assert dict(tokenizer.inputs) == {"corpus": "corpus"}
+    assert dict(tokenizer.inputs) == {"corpus": "corpus", "source_tokenizer": "source.tokenizer"}
+    alone = nodes(tmp_path, "tokenizer.keep_added_tokens=false")["tokenizer"]
+    assert dict(alone.inputs) == {"corpus": "corpus"}
     assert not tokenizer.external
 
 
@@ -59,6 +61,7 @@ def test_a_group_reads_each_languages_corpus(tmp_path, monkeypatch):
     found = nodes(tmp_path, "tokenizer.group=[zz, en, yy]")
     assert dict(found["tokenizer"].inputs) == {
         "corpus": "corpus", "corpus.en": "source.corpus", "corpus.yy": "corpus.yy", "corpus.zz": "corpus.zz",
+        "source_tokenizer": "source.tokenizer",
     }  # fmt: skip
     assert found["corpus.zz"].label == "corpus zz"
     other = nodes(tmp_path, "tokenizer.group=[yy, zz, en]")

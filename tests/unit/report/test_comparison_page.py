@@ -2,9 +2,11 @@
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import save_file
 
 from configs.schema import ComparisonConfig, Skipped
 from tasks.report.comparison import chart, collect, matrix
@@ -36,19 +38,42 @@ def data(tmp_path):
     folder.mkdir()
     tokens = pa.table({"origin": ["mean", "fallback-unknown"], "frequency": [1, 3], "sources": [2, 1]})
     pq.write_table(tokens, folder / "tokens.parquet")
+    folder = inputs["model.mean"] = tmp_path / "model.mean"
+    folder.mkdir()
+    checks = [{"name": "round trip", "status": "warning", "message": "3 <texts> change", "figures": {}}]
+    (folder / "verification.json").write_text(json.dumps({"checks": checks}))
     return json.loads(dumps(collect(CONFIG, inputs, SIMILARITY)))
 
 
 def test_rows_are_best_first_and_those_left_out_last(data):
-    rows = [(row["initialiser"], row["bits_per_byte"], row["coverage"], row["skipped"]) for row in data["results"]]
-    assert rows == [
-        ("random", 3.0, None, None), ("mean", 3.5, 0.25, None), ("sava", None, None, "needs a <helper>"),
+    columns = ("initialiser", "bits_per_byte", "coverage", "warnings", "skipped")
+    assert [tuple(row[name] for name in columns) for row in data["results"]] == [
+        ("random", 3.0, None, None, None), ("mean", 3.5, 0.25, 1, None), ("sava", None, None, None, "needs a <helper>"),
     ]  # fmt: skip
+
+
+def test_rows_given_as_numbers_are_not_uncovered(tmp_path):
+    tokens = pa.table({"origin": ["special", "mapped", "random"], "frequency": [1, 2, 1], "sources": [1, 0, 0]})
+    pq.write_table(tokens, tmp_path / "tokens.parquet")
+    save_file({"rows": np.array([1]), "input": np.ones((1, 4), np.float32)}, tmp_path / "dense.safetensors")
+    config = CONFIG.model_copy(update={"initialisers": ("sava",), "skipped": ()})
+    row = collect(config, {"mapping.sava": tmp_path}, [])["results"][0]
+    assert (row["rows"], row["uncovered_rows"], row["coverage"]) == (3, 1, 0.75)
 
 
 def test_the_page_shows_them_and_escapes(data):
     page = html(data, RUN)
-    for text in ("3.000", "25.0 %", "needs a &lt;helper&gt;", "&lt;of&gt;", "<svg", "0.25", "Cached", "source model"):
+    for text in (
+        "3.000",
+        "25.0 %",
+        "needs a &lt;helper&gt;",
+        "&lt;of&gt;",
+        "<svg",
+        "0.25",
+        "Cached",
+        "source model",
+        "3 &lt;texts&gt; change",
+    ):
         assert text in page
     assert "<helper>" not in page
     assert "Stages" not in html(data, None)

@@ -31,6 +31,13 @@ def test_coverage_of_the_most_frequent_tokens_by_hand(monkeypatch):
     assert found[0]["origins"][0] == {"origin": "aligned", "share": 0.0}
 
 
+def test_random_rows_are_no_evidence():
+    """VocADT's random combinations of all source tokens have sources, or are given as numbers."""
+    origins = ["decomposed", "random-combination", "random", "fallback-parts"]
+    tokens = pa.table({"origin": origins, "frequency": [1, 1, 1, 1], "sources": [2, 300, 0, 1]})
+    assert evidence(tokens).tolist() == [True, False, False, False]
+
+
 def test_without_frequencies_there_is_no_weighted_coverage():
     tokens = pa.table({"origin": ["aligned"], "frequency": [0], "sources": [1]})
     assert bands(tokens, np.array([True])) == []

@@ -145,8 +145,8 @@ def test_unigram_vocabulary_too_small_for_the_characters(helpers, tmp_path):
 def test_an_unknown_strategy_is_no_strategy(monkeypatch):
     import tasks.tokenizer.strategies as strategies
 
-    monkeypatch.setitem(strategies.STRATEGIES, "bpe", "tasks.tokenizer.load")
-    monkeypatch.setattr("tasks.tokenizer.load.STRATEGY", models.BPE, raising=False)
+    monkeypatch.setitem(strategies.STRATEGIES, "bpe", "tasks.pretrained")
+    monkeypatch.setattr("tasks.pretrained.STRATEGY", models.BPE, raising=False)
     with pytest.raises(TypeError, match="expected a Strategy"):
         strategies.load_strategy(TokenizerConfig())
 

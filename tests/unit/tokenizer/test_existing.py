@@ -10,8 +10,8 @@ from transformers import AutoTokenizer
 
 from configs.schema import TokenizerConfig
 from tasks.contract import InputError
-from tasks.tokenizer.load import load_backend, load_tokenizer
-from tasks.tokenizer.strategy_existing import copy_existing
+from tasks.pretrained import load_backend, load_tokenizer
+from tasks.tokenizer.tokenizer_copy import copy_settled
 
 EXISTING = TokenizerConfig(strategy="existing")
 FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model")
@@ -51,7 +51,8 @@ def test_the_files_are_copied_and_the_rest_is_not(helpers, corpus, helper, train
     assert check["sentences"] == 202
     assert check["special_tokens"] == {"bos": 1, "eos": 2, "unk": 0}
     assert check["same_ids"] == 1.0
-    assert check["failures"] == ["unseen ☃ and ▁ and <s> here"] or check["special_text"] == 1
+    assert check["special_text"] == 1  # "unseen ☃ and ▁ and <s> here"
+    assert check["failures"] == []
 
 
 def test_code_of_its_own_never_runs(helper, tmp_path):
@@ -61,7 +62,7 @@ def test_code_of_its_own_never_runs(helper, tmp_path):
         tokenizer_class="OwnTokenizer",
     )
     (tmp_path / "out").mkdir()
-    copy_existing(helper, tmp_path / "out")
+    copy_settled(helper, tmp_path / "out", "helper tokenizer")
     config = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
     assert "auto_map" not in config
     assert config["eos_token"] == "</s>"
@@ -74,7 +75,7 @@ def test_a_length_limit_and_padding_are_taken_out(helper, tmp_path):
     raw.enable_padding(length=4)
     raw.save(str(helper / "tokenizer.json"))
     (tmp_path / "out").mkdir()
-    made = copy_existing(helper, tmp_path / "out")
+    made = copy_settled(helper, tmp_path / "out", "helper tokenizer")
     assert made.truncation is None
     assert made.padding is None
     text = "kali mo ne tu ra si vo be"
@@ -85,7 +86,7 @@ def test_a_length_limit_and_padding_are_taken_out(helper, tmp_path):
 def test_a_tokenizer_without_its_configuration(helper, tmp_path):
     (helper / "tokenizer_config.json").unlink()
     (tmp_path / "out").mkdir()
-    copy_existing(helper, tmp_path / "out")
+    copy_settled(helper, tmp_path / "out", "helper tokenizer")
     loaded = load_tokenizer(tmp_path / "out", "copy")
     assert (loaded.bos_token_id, loaded.eos_token_id) == (1, 2)
     assert not loaded.clean_up_tokenization_spaces
@@ -110,7 +111,7 @@ def test_special_tokens_that_no_file_names(tmp_path, names, roles):
     for folder in ("helper", "out"):
         (tmp_path / folder).mkdir()
     raw.save(str(tmp_path / "helper" / "tokenizer.json"))
-    copy_existing(tmp_path / "helper", tmp_path / "out")
+    copy_settled(tmp_path / "helper", tmp_path / "out", "helper tokenizer")
     loaded = load_tokenizer(tmp_path / "out", "copy")
     found = {role: getattr(loaded, f"{role}_token_id") for role in ("unk", "bos", "eos")}
     assert {role: i for role, i in found.items() if i is not None} == roles
@@ -142,7 +143,7 @@ def test_a_bare_sentencepiece_model_that_normalises_is_refused(tmp_path):
         r"no byte fallback, normalisation 'nmt_nfkc', extra white space removed, user-defined pieces.*tokenizer\.json"
     )
     with pytest.raises(InputError, match=wanted):
-        copy_existing(tmp_path, tmp_path)
+        copy_settled(tmp_path, tmp_path, "helper tokenizer")
 
 
 @pytest.mark.parametrize(
@@ -158,13 +159,47 @@ def test_a_damaged_file(helper, tmp_path, name, content, message):
     (helper / name).write_text(content)
     (tmp_path / "out").mkdir()
     with pytest.raises(InputError, match=message):
-        copy_existing(helper, tmp_path / "out")
+        copy_settled(helper, tmp_path / "out", "helper tokenizer")
 
 
 def test_a_folder_without_a_tokenizer(tmp_path):
     (tmp_path / "out").mkdir()
     with pytest.raises(InputError, match="has no tokenizer"):
-        copy_existing(tmp_path, tmp_path / "out")
+        copy_settled(tmp_path, tmp_path / "out", "helper tokenizer")
+
+
+def test_files_that_nothing_explains(tmp_path):
+    (tmp_path / "vocab.json").write_text("{}")
+    (tmp_path / "merges.txt").write_text("")
+    with pytest.raises(InputError, match=r"says how merges.txt, vocab.json are to be read; add its tokenizer.json"):
+        load_tokenizer(tmp_path, "helper tokenizer")
+
+
+def test_special_tokens_written_as_objects(helper, tmp_path):
+    """special_tokens_map.json may hold each token with its flags."""
+    (helper / "tokenizer_config.json").unlink()
+    names = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    objects = {role: {"content": name, "lstrip": False, "normalized": False} for role, name in names.items()}
+    (helper / "special_tokens_map.json").write_text(json.dumps(objects))
+    (tmp_path / "out").mkdir()
+    copy_settled(helper, tmp_path / "out", "helper tokenizer")
+    loaded = load_tokenizer(tmp_path / "out", "copy")
+    assert (loaded.bos_token_id, loaded.eos_token_id, loaded.unk_token_id) == (1, 2, 0)
+
+
+def test_a_sentencepiece_model_with_the_models_configuration_is_read_by_transformers(trained, tmp_path):
+    (tmp_path / "helper").mkdir()
+    shutil.copyfile(trained / "tokenizer.model", tmp_path / "helper" / "tokenizer.model")
+    (tmp_path / "helper" / "config.json").write_text('{"model_type": "llama"}')
+    (tmp_path / "out").mkdir()
+    made = copy_settled(tmp_path / "helper", tmp_path / "out", "helper tokenizer")
+    first = load_backend(trained, "trained")
+    loaded = load_tokenizer(tmp_path / "out", "copy")
+    assert (loaded.bos_token_id, loaded.eos_token_id, loaded.unk_token_id) == (1, 2, 0)
+    for text in ("kali mo", "  two  spaces ", "12 ☃"):
+        ids = first.encode(text, add_special_tokens=False).ids
+        assert made.encode(text, add_special_tokens=False).ids == ids
+        assert loaded(text, add_special_tokens=False)["input_ids"] == ids
 
 
 def test_a_tokenizer_of_another_language_is_refused(helpers, tmp_path):

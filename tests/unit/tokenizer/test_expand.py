@@ -234,11 +234,11 @@ def test_round_trip(kind: str, made: Callable[[str], Any], text: str) -> None:
     assert backend(out).decode(ids_of(out, text)) == text
 
 
-def test_slow_tokenizer_is_kept_and_equal(made: Callable[[str], Any]) -> None:
+def test_tokenizer_model_is_kept_and_equal(made: Callable[[str], Any]) -> None:
     from sentencepiece import SentencePieceProcessor
 
     _, out, report = made("sentencepiece")
-    assert report["slow_tokenizer"] == "kept"
+    assert report["tokenizer_model"] == "kept"
     slow = SentencePieceProcessor(model_file=str(out / "tokenizer.model"))
     assert slow.get_piece_size() == len(backend(out).get_vocab())
     for text in (*target(), *english(), *SCRIPTS[:26]):

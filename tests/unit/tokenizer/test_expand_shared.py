@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import zstandard
-from transformers import AutoTokenizer, LlamaTokenizerFast
+from sentencepiece import SentencePieceProcessor
 
 from configs.schema import TokenizerConfig
 from tasks.tokenizer.expand import expand_tokenizer
 
 pytestmark = pytest.mark.shared_data
-LINES = 1500
+LINES = 800
 
 
 def read(path: Path, column: int | None = None) -> list[str]:
@@ -30,10 +30,11 @@ def source_folder(data: Path, name: str, folder: Path) -> Path:
     found = data / "tokenizers" / name
     if not found.is_dir():
         pytest.skip(f"no tokenizer {name}")
-    if (found / "tokenizer.json").is_file():
+    if name != "mistral-v3-33k":
         return found
-    LlamaTokenizerFast(vocab_file=str(found / "tokenizer.model"), legacy=False).save_pretrained(folder)
+    # its user-defined pieces are read by transformers alone, which needs the model's config.json
     shutil.copyfile(found / "tokenizer.model", folder / "tokenizer.model")
+    (folder / "config.json").write_text('{"model_type": "mistral"}')
     return folder
 
 
@@ -55,8 +56,10 @@ def text_of(data: Path, language: str) -> list[str]:
         ("llama2-32k", "sw", 100),
         ("llama2-32k", "hi", 500),
         ("mistral-v1-32k", "et", 1000),
-        ("gpt2-50k", "sw", 2000),
+        ("mistral-v3-33k", "sw", 100),
+        ("gpt2-50k", "sw", 1000),
         ("gpt-neox-20b", "et", 500),
+        ("whisper-multilingual-50k", "et", 100),
     ],
 )
 def test_real_tokenizers(shared_data: Path, tmp_path: Path, name: str, language: str, new_tokens: int) -> None:
@@ -72,20 +75,21 @@ def test_real_tokenizers(shared_data: Path, tmp_path: Path, name: str, language:
     assert report["new_tokens_produced"] >= 0.99 * new_tokens
     assert report["source_differences"] == report["target_differences"] == 0
     assert report["target_tokens_after"] < report["target_tokens_before"]
-    assert report["slow_tokenizer"] == ("kept" if (source / "tokenizer.model").is_file() else "none")
+    assert report["tokenizer_model"] == ("kept" if (source / "tokenizer.model").is_file() else "none")
     old, new = loaded(source), loaded(out)
     assert old.get_vocab().items() <= new.get_vocab().items()
     first = report["first_new_id"]
     for text in english[:300]:
         before, after = old(text)["input_ids"], new(text)["input_ids"]
         assert before == after or max(after) >= first
-    if report["slow_tokenizer"] == "kept":
-        slow = AutoTokenizer.from_pretrained(out, use_fast=False)
-        assert all(slow(text)["input_ids"] == new(text)["input_ids"] for text in (*texts[:200], *english[:200]))
+    if report["tokenizer_model"] == "kept":
+        slow = SentencePieceProcessor(model_file=str(out / "tokenizer.model"))
+        for text in (*texts[:200], *english[:200]):
+            assert slow.encode(text) == new(text, add_special_tokens=False)["input_ids"]
 
 
 def loaded(folder: Path) -> Any:
-    from tasks.tokenizer.load import load_tokenizer
+    from tasks.pretrained import load_tokenizer
 
     return load_tokenizer(folder, "tokenizer")
 
