@@ -12,7 +12,8 @@ from benchmarks.alignment_backends import METHODS, OWN_METHOD, all_links
 from benchmarks.alignment_corpora import GoldCorpus, GoldSet, gold_corpora, sample_corpus
 from benchmarks.alignment_results import Bar, Section, table
 from tasks.alignment.aer import alignment_error_rate
-from tasks.alignment.links import Links, parse_pharaoh, sort_links
+from tasks.alignment.links import Links, sort_links
+from tasks.alignment.pharaoh import parse_pharaoh
 
 GOLDEN = "fast_align (golden)"
 GOLDEN_METHODS = {

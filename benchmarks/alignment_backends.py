@@ -17,7 +17,8 @@ from benchmarks.alignment_corpora import GoldCorpus, bitext_of, vocabulary
 from tasks.alignment.aligner import offsets_of
 from tasks.alignment.backends.fast_align import find_binary
 from tasks.alignment.backends.registry import align
-from tasks.alignment.links import Links, links_of_best, parse_pharaoh, sort_links
+from tasks.alignment.links import Links, links_of_best, sort_links
+from tasks.alignment.pharaoh import parse_pharaoh
 from tasks.alignment.symmetrization import symmetrize
 
 METHODS = ("forward", "reverse", "intersection", "grow-diag", "grow-diag-final", METHOD, "union")

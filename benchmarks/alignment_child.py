@@ -24,8 +24,9 @@ from tasks.alignment.aligner import Job
 from tasks.alignment.backends.fast_align import find_binary
 from tasks.alignment.backends.registry import align
 from tasks.alignment.bitext import Bitext
-from tasks.alignment.links import format_pharaoh, parse_pharaoh, sort_links
+from tasks.alignment.links import sort_links
 from tasks.alignment.machine import GIB, memory_budget
+from tasks.alignment.pharaoh import format_pharaoh, parse_pharaoh
 from tasks.alignment.plain_text import TextInput, read_text
 from tasks.alignment.symmetrization import symmetrize
 

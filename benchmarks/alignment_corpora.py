@@ -15,7 +15,8 @@ import regex
 import zstandard
 
 from tasks.alignment.bitext import Bitext
-from tasks.alignment.links import Int32, Int64, Links, offsets_from_lengths, parse_pharaoh
+from tasks.alignment.links import Int32, Int64, Links, offsets_from_lengths
+from tasks.alignment.pharaoh import parse_pharaoh
 from tasks.sample.generator import generate_pairs
 from tasks.sample.words import split_words
 

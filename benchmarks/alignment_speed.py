@@ -20,6 +20,7 @@ from benchmarks.alignment_backends import OWN, Backend, environment
 from benchmarks.alignment_corpora import Pair, TextFiles, evenly, hansards_first, pool, sample_pairs, write_text
 from benchmarks.alignment_results import Bar, Section, table
 from benchmarks.measured_child import Measured, measure, processors
+from benchmarks.processors import processors_gain
 
 REFERENCES = ("fast_align", "systran")
 RATIO_PAIRS, LARGE_PAIRS = 100_000, 1_000_000
@@ -146,6 +147,7 @@ def speed(texts: Texts, found: dict[str, Backend], sizes: Sequence[int], largest
     section = Section("speed")
     threads = sorted({1, len(processors(1 << 20)) or 1})
     start(section, texts, found)
+    gains = [processors_gain(threads[-1])]
     runs = []
     for size in sizes:
         text = texts.hansards_first(size)
@@ -157,12 +159,21 @@ def speed(texts: Texts, found: dict[str, Backend], sizes: Sequence[int], largest
     section.tables.append(table("Speed", COLUMNS, [run.row() for run in runs]))
     section.figures += [dict(zip(COLUMNS, run.row(), strict=True)) for run in runs]
     section.notes += [texts.note(), __doc__.split("\n", 2)[2].strip()]
-    ratios(section, runs, threads[-1])
+    gains.append(processors_gain(threads[-1]))
+    section.notes.append(
+        f"{_threads(threads[-1])} of a kernel that shares nothing: {gains[0]:.2f} times one before these runs, "
+        f"{gains[1]:.2f} times after. Where that is below the bar on threads, the bar is not judged."
+    )
+    section.figures.append({"processors_gain": gains})
+    ratios(section, runs, threads[-1], min(gains))
     return section
 
 
-def ratios(section: Section, runs: Sequence[Run], threads: int) -> None:
-    """Ratios of times, and the bars on them; the bars hold at 100,000 pairs, or at the largest size below it."""
+def ratios(section: Section, runs: Sequence[Run], threads: int, possible: float) -> None:
+    """Ratios of times, and the bars on them; the bars hold at 100,000 pairs, or at the largest size below it.
+
+    `possible` is what the processors gain on a kernel that shares nothing: a bar above it is not judged.
+    """
     by = {(run.text.pairs, run.clock, run.backend.name, run.threads): run for run in runs}
     judged = max((size for size, *_ in by if size <= RATIO_PAIRS), default=0)
     rows: list[Row] = []
@@ -184,7 +195,8 @@ def ratios(section: Section, runs: Sequence[Run], threads: int) -> None:
         if count > 1 and (one := by.get((size, clock, name, 1))) is not None:
             bar = ratio(f"{name}, {clock}, {size:,} pairs: {_threads(count)} against 1", one, run)
             if clock == "arrays" and name == "builtin" and size == judged and count == threads:
-                section.bars.append(replace(bar, limit=MORE_THREADS))
+                disturbed = bar.disturbed or possible < MORE_THREADS
+                section.bars.append(replace(bar, limit=MORE_THREADS, disturbed=disturbed))
         if name == "builtin-plus" and (base := by.get((size, clock, "builtin", count))) is not None:
             bar = ratio(f"builtin-plus's time in builtin's, {clock}, {size:,} pairs, {_threads(count)}", run, base)
             if clock == "arrays" and count == 1 and size == judged:

@@ -30,7 +30,8 @@ from configs.schema import SampleConfig
 from storage.tables import read_batches
 from tasks.alignment.bitext import Bitext
 from tasks.alignment.counts import TokenCounts, UnitTokens
-from tasks.alignment.links import Int32, Int64, Links, parse_pharaoh
+from tasks.alignment.links import Int32, Int64, Links
+from tasks.alignment.pharaoh import parse_pharaoh
 from tasks.alignment.sums import Float64
 from tasks.alignment.word_pairs import LinkCounts
 from tasks.contract import no_progress

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from flows.align_options import Aligner, AlignOptions, Method, check, request_of
+from flows.align_options import Aligner, AlignOptions, Method, check, described, request_of
 from flows.align_output import work_folder, writer
 
 EXIT_FAILED = 1
@@ -208,6 +208,7 @@ def run_align(options: AlignOptions) -> None:
             stderr=True, highlight=False, width=None if sys.stderr and sys.stderr.isatty() else PIPE_WIDTH
         )
         display = AlignDisplay(console, options.quiet)
+        display.settings(described(request))
         listener = Listener(display.reading, display.note, display.training, display.writing)
         try:
             with display:

@@ -62,6 +62,10 @@ class AlignDisplay:
         """What a person should know of the text."""
         self._print(f"note: {text}")
 
+    def settings(self, text: str) -> None:
+        """How the text is aligned."""
+        self._print(text)
+
     def result(self, result: "AlignTextResult") -> None:
         """What came of it; a table of the iterations' figures where none have been printed."""
         if any(result.iterations.values()) and not (self._told or self._quiet):

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 LEAST_MEMORY = 64 * 2**20
 _SIZES = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
+MODEL1 = "--model1/--diagonal"
+_MODEL_OPTIONS_READ: dict[str, tuple[str, ...]] = {"eflomal": (MODEL1,), "dictionary": ()}  # the others read all
+
 Aligner = Literal["builtin", "builtin-plus", "fast_align", "eflomal", "dictionary"]
 Method = Literal["grow-diag-final-and", "grow-diag-final", "grow-diag", "intersection", "union", "forward", "reverse"]
 
@@ -102,6 +105,7 @@ def check(options: AlignOptions) -> None:
         raise InputError(f"--model {options.model} is there already; name a new folder")
     if options.force is not None:
         _check_force(options)
+    _check_model(options)
     if options.no_null and not (options.favor_diagonal or options.tension is not None):
         raise InputError("-N is there with -d only (IBM Model 1 is built with the NULL word)")
     for path in (options.output, options.counts, options.model):
@@ -136,11 +140,19 @@ def _check_force(options: AlignOptions) -> None:
     """What a saved model has fixed cannot be asked for again."""
     from tasks.contract import InputError
 
+    wrong = ["--aligner"] if options.aligner != "builtin" else []
+    wrong += _model_options(options)
+    wrong += ["--lowercase"] if options.lowercase is not None else []
+    if wrong:
+        raise InputError(f"--force takes the model as it was trained; leave out {', '.join(wrong)}")
+
+
+def _model_options(options: AlignOptions) -> list[str]:
+    """The options on the model that are given."""
     given = {
-        "--aligner": options.aligner != "builtin",
-        "--model1/--diagonal": options.model1 is not None,
-        "--variational-bayes": options.variational_bayes is not None,
-        "--optimize-tension": options.optimize_tension is not None,
+        MODEL1: options.model1 is not None,
+        "--variational-bayes/--maximum-likelihood": options.variational_bayes is not None,
+        "--optimize-tension/--fixed-tension": options.optimize_tension is not None,
         "-I": options.iterations is not None,
         "-q": options.p_null is not None,
         "-T": options.tension is not None,
@@ -149,11 +161,30 @@ def _check_force(options: AlignOptions) -> None:
         "-o": options.fit_tension,
         "-v": options.dirichlet,
         "-N": options.no_null,
-        "--lowercase": options.lowercase is not None,
     }
-    wrong = [name for name, there in given.items() if there]
-    if wrong:
-        raise InputError(f"--force takes the model as it was trained; leave out {', '.join(wrong)}")
+    return [name for name, there in given.items() if there]
+
+
+def _check_model(options: AlignOptions) -> None:
+    """Options on the model that contradict each other, or that the aligner does not read."""
+    from tasks.contract import InputError
+
+    reads = _MODEL_OPTIONS_READ.get(options.aligner)
+    unread = [] if reads is None else [name for name in _model_options(options) if name not in reads]
+    if unread:
+        raise InputError(f"--aligner {options.aligner} does not read {', '.join(unread)}; leave that out")
+    diagonal = {
+        "-d": options.favor_diagonal,
+        "-T": options.tension is not None,
+        "-o": options.fit_tension,
+        "--optimize-tension": bool(options.optimize_tension),
+    }
+    wrong = [name for name, there in diagonal.items() if there]
+    if options.model1 and wrong:
+        raise InputError(f"--model1 has no diagonal, which {', '.join(wrong)} is about; leave out one of them")
+    if options.variational_bayes is False and (options.dirichlet or options.alpha is not None):
+        prior = "-v" if options.dirichlet else "-a"
+        raise InputError(f"--maximum-likelihood has no Dirichlet prior, which {prior} is about; leave out one of them")
 
 
 def alignment_config(options: AlignOptions, text: dict[str, Any]) -> "AlignmentConfig":
@@ -197,6 +228,19 @@ def alignment_config(options: AlignOptions, text: dict[str, Any]) -> "AlignmentC
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
         raise InputError(f"an option is out of range: {faults}") from error
+
+
+def described(request: "AlignTextRequest") -> str:
+    """How the text is aligned, in one line for people."""
+    config = request.config
+    parts: list[str] = [config.aligner]
+    if request.force is not None:
+        parts = [f"with the model in {request.force}"]
+    elif config.aligner.startswith("builtin") or config.aligner == "fast_align":
+        parts.append("IBM Model 1" if config.model == "model1" else "diagonal prior")
+        parts.append("variational Bayes" if config.variational_bayes else "maximum likelihood")
+        parts.append(f"{config.iterations} iterations")
+    return ", ".join([*parts, f"links: {config.symmetrization}"])
 
 
 def _check_aligner(name: str, files: Mapping[str, Path]) -> None:

@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from configs.schema import AlignmentConfig
 from storage.tables import TableWriter, write_table
-from tasks.alignment.aligner import Aligned, DirectionName, Job, offsets_of
+from tasks.alignment.aligner import Aligned, DirectionName, Job
 from tasks.alignment.backends import registry
-from tasks.alignment.bitext import Bitext
 from tasks.alignment.diagnostics import LinkedWords, write_diagnostics
 from tasks.alignment.encoded_bitext import (
     EncodedBitext,
@@ -24,9 +23,10 @@ from tasks.alignment.encoded_bitext import (
     lowercased,
     unit_tokenizer,
 )
-from tasks.alignment.links import Int32, Links, format_pharaoh, links_of_best, parts, sort_links
+from tasks.alignment.joined_links import joined_links
+from tasks.alignment.links import Int32, parts, sort_links
 from tasks.alignment.machine import memory_budget
-from tasks.alignment.symmetrization import symmetrize
+from tasks.alignment.pharaoh import format_pharaoh
 from tasks.alignment.word_pairs import LinkCounts, write_corpora, write_word_pairs
 from tasks.contract import StageContext, StageResult
 
@@ -131,20 +131,6 @@ def _needed(config: AlignmentConfig) -> tuple[DirectionName, ...]:
     return ("forward", "reverse")
 
 
-def _links_of(aligned: Aligned, direction: DirectionName, words: Bitext, start: int, end: int) -> Links:
-    offsets = offsets_of(words, direction)
-    best = np.asarray(aligned.best[direction][offsets[start] : offsets[end]], dtype=np.int32)
-    return links_of_best(best, offsets[start : end + 1] - offsets[start], direction == "reverse")
-
-
-def _joined(config: AlignmentConfig, aligned: Aligned, words: Bitext, start: int, end: int) -> Links:
-    """The links of some pairs after symmetrisation, ordered by source, then target."""
-    if config.symmetrization in ("forward", "reverse"):
-        return sort_links(_links_of(aligned, config.symmetrization, words, start, end))
-    forward = _links_of(aligned, "forward", words, start, end)
-    return symmetrize(forward, _links_of(aligned, "reverse", words, start, end), config.symmetrization)
-
-
 def _write_links(
     context: StageContext, encoded: EncodedBitext, aligned: Aligned, counts: LinkCounts, linked: LinkedWords
 ) -> int:
@@ -152,7 +138,9 @@ def _write_links(
     bitext, total = encoded.bitext, 0
     with TableWriter(context.out / "links.parquet", _LINKS) as writer:
         for start, end in parts(len(bitext), BLOCK_PAIRS):
-            links = _joined(context.config, aligned, bitext, start, end)
+            links = joined_links(bitext, aligned, start, end, context.config.symmetrization)
+            if context.config.symmetrization == "forward":
+                links = sort_links(links)
             units = bitext.part(start, end)
             if aligned.expected is None:
                 counts.add(units, links, encoded.corpus[start:end])

@@ -12,25 +12,23 @@ import pyarrow as pa
 
 from configs.schema import AlignmentConfig
 from storage.tables import TableWriter
-from tasks.alignment.aligner import Aligned, DirectionName, Iteration, Job, Report, WordPairs, no_report, offsets_of
+from tasks.alignment.aligner import Aligned, DirectionName, Iteration, Job, Report, WordPairs, no_report
 from tasks.alignment.backends import registry
 from tasks.alignment.backends.builtin import model_settings
-from tasks.alignment.bitext import Bitext
 from tasks.alignment.engine.em import Trained
 from tasks.alignment.engine.expected import Counted
 from tasks.alignment.engine.saved_model import SavedModel, force_align, load_model, save_model
 from tasks.alignment.engine.shards import Resources
-from tasks.alignment.links import Links, links_of_best, parts
+from tasks.alignment.joined_links import joined_links
+from tasks.alignment.links import Links, parts
 from tasks.alignment.machine import memory_budget
-from tasks.alignment.pharaoh import pharaoh_texts, spread
+from tasks.alignment.pharaoh import format_pharaoh, spread
 from tasks.alignment.plain_text import Report as ReadReport
 from tasks.alignment.plain_text import TextBitext, TextInput, read_text
-from tasks.alignment.symmetrization import Method, symmetrize
 from tasks.alignment.word_pairs import LinkCounts
 from tasks.contract import InputError
 
 BLOCK_PAIRS = 65_536
-LEAST_COUNT = 0.01  # expected counts below this are not written
 MODEL_FILE = "text.json"
 VERSION = 1
 COUNTS = pa.schema(
@@ -175,7 +173,6 @@ def _trained(request: AlignTextRequest, text: TextBitext, report: Report) -> Ali
 def _with_model(request: AlignTextRequest, text: TextBitext, model: SavedModel, report: Report) -> Aligned:
     """The alignment with a trained model."""
     config = request.config
-    shutil.rmtree(request.work / "force", ignore_errors=True)  # of another text, perhaps; there is nothing to resume
     resources = Resources(_folder(request.work, "force"), config.threads, memory_budget(config.memory_gib))
     counted = None
     if request.expected:
@@ -199,15 +196,19 @@ def _save_model(
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     settings = replace(model_settings(request.config), plus=request.config.aligner == "builtin-plus")
-    save_model(aligned, settings, words, partial)
     how = {
         "version": VERSION,
         "lowercase": request.text.lowercase,
         "symmetrization": request.config.symmetrization,
         "max_words": request.text.max_words,
     }
-    (partial / MODEL_FILE).write_text(json.dumps(how, indent=1) + "\n", encoding="utf-8")
-    partial.rename(folder)
+    try:
+        save_model(aligned, settings, words, partial)
+        (partial / MODEL_FILE).write_text(json.dumps(how, indent=1) + "\n", encoding="utf-8")
+        partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
 
 
 def model_text_settings(folder: Path) -> dict[str, Any]:
@@ -224,24 +225,6 @@ def model_text_settings(folder: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("version") != VERSION:
         raise InputError(f"{path} is of another version; train the model again with --model")
     return found
-
-
-def joined_links(words: Bitext, aligned: Aligned, start: int, end: int, method: Method) -> Links:
-    """The links of the pairs `start` to `end` (exclusive), the directions joined by `method`.
-
-    Those of 'forward' alone stand in the order of the target words, as fast_align prints them; all others in the order
-    of the source words.
-    """
-    if method == "forward" or method == "reverse":
-        return _links_of(words, aligned, start, end, method)
-    forward = _links_of(words, aligned, start, end, "forward")
-    return symmetrize(forward, _links_of(words, aligned, start, end, "reverse"), method)
-
-
-def _links_of(words: Bitext, aligned: Aligned, start: int, end: int, direction: DirectionName) -> Links:
-    offsets = offsets_of(words, direction)[start : end + 1]
-    best = np.asarray(aligned.best[direction][offsets[0] : offsets[-1]], dtype=np.int32)
-    return links_of_best(best, offsets - offsets[0], direction == "reverse")
 
 
 def _write_links(
@@ -262,11 +245,11 @@ def _write_links(
             sums.add(text.bitext.part(start, end), links, np.zeros(end - start, dtype=np.int32))
         rows = text.rows[start:end]
         until = text.read if end == pairs else int(rows[-1]) + 1
-        write(spread(pharaoh_texts(links), rows - line, until - line))
+        write(spread(format_pharaoh(links), rows - line, until - line))
         line = until
         listener.writing(end, pairs)
     if not pairs:
-        write(spread(pharaoh_texts(_no_links()), np.zeros(0, dtype=np.int64), text.read))
+        write(spread(format_pharaoh(_no_links()), np.zeros(0, dtype=np.int64), text.read))
     if request.counts is None:
         return 0
     blocks = iter(()) if aligned.expected is None else aligned.expected()
@@ -282,16 +265,14 @@ def _write_counts(path: Path, words: tuple[pa.StringArray, pa.StringArray], bloc
     """Write counted word pairs as texts; returns their number."""
     rows = 0
     partial = path.with_name(path.name + ".partial")
-    with TableWriter(partial, COUNTS) as writer:
-        for block in blocks:
-            keep = np.flatnonzero((block.count >= LEAST_COUNT) | (block.reverse_count >= LEAST_COUNT))
-            columns = [
-                words[0].take(pa.array(block.source[keep])),
-                words[1].take(pa.array(block.target[keep])),
-                pa.array(block.count[keep]),
-                pa.array(block.reverse_count[keep]),
-            ]
-            writer.write(pa.table(columns, schema=COUNTS))
-            rows += len(keep)
-    partial.rename(path)
+    try:
+        with TableWriter(partial, COUNTS) as writer:
+            for block in blocks:
+                texts = words[0].take(pa.array(block.source)), words[1].take(pa.array(block.target))
+                writer.write(pa.table([*texts, pa.array(block.count), pa.array(block.reverse_count)], schema=COUNTS))
+                rows += len(block.source)
+        partial.rename(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     return rows

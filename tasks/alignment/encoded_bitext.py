@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from storage.tables import read_batches, write_table
 from tasks.alignment.bitext import Bitext
 from tasks.alignment.compiled import compiled
+from tasks.alignment.growing import grown
 from tasks.alignment.links import Int32, Int64, offsets_from_lengths, parts
 from tasks.alignment.unit_encoder import Tokenizer, UnitEncoder
-from tasks.alignment.unit_table import grown
 from tasks.alignment.units import Unit, vocabulary
 from tasks.alignment.word_texts import word_of_unit
 from tasks.contract import InputError

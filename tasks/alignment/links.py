@@ -1,4 +1,4 @@
-"""Links of aligned sentence pairs as flat arrays, and the Pharaoh text format ("0-0 1-2", counted from 0)."""
+"""Links of aligned sentence pairs as flat arrays."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,10 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from tasks.alignment.compiled import compiled
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -67,67 +63,6 @@ def links_of_best(best: Int32, offsets: Int64, reverse: bool) -> Links:
     np.cumsum(linked, out=before[1:])
     own, partner = positions.astype(np.int32), best[linked].astype(np.int32)
     return Links(before[offsets], own, partner) if reverse else Links(before[offsets], partner, own)
-
-
-def format_pharaoh(links: Links) -> pa.StringArray:
-    """One string per pair, links in their order, separated by one space; "" for a pair without links."""
-    texts = pc.binary_join_element_wise(
-        pa.array(links.source).cast(pa.string()), pa.array(links.target).cast(pa.string()), "-"
-    )
-    lists = pa.ListArray.from_arrays(pa.array(links.offsets.astype(np.int32)), texts)
-    return pc.binary_join(lists, " ")
-
-
-@compiled
-def _scan_pharaoh(text: npt.NDArray[np.uint8], ends: Int64, source: Int32, target: Int32) -> tuple[int, int, int]:
-    """Fill the arrays from `text`; returns (lines, links, byte of the first error or -1)."""
-    lines, links, value, digits, side = 0, 0, 0, 0, 0
-    for i in range(len(text)):
-        byte = text[i]
-        if 48 <= byte <= 57:
-            value = value * 10 + (byte - 48)
-            digits += 1
-            if digits > 9:
-                return lines, links, i
-        elif byte == 45:
-            if side == 1 or digits == 0:
-                return lines, links, i
-            source[links] = value
-            side, value, digits = 1, 0, 0
-        elif byte == 32 or byte == 10 or byte == 13:
-            if side == 1:
-                if digits == 0:
-                    return lines, links, i
-                target[links] = value
-                links += 1
-            elif digits > 0:
-                return lines, links, i
-            side, value, digits = 0, 0, 0
-            if byte == 10:
-                ends[lines] = links
-                lines += 1
-        else:
-            return lines, links, i
-    if side == 1 or digits > 0:
-        return lines, links, len(text)
-    return lines, links, -1
-
-
-def parse_pharaoh(text: bytes | npt.NDArray[np.uint8]) -> Links:
-    """Links from Pharaoh text, one pair a line, every line ended by a line feed.
-
-    Raises:
-        ValueError: something that is no link, or a last line without its end; names the line (from 1) and the byte.
-    """
-    data = np.frombuffer(text, dtype=np.uint8) if isinstance(text, bytes) else text
-    ends = np.zeros(int(np.count_nonzero(data == 10)) + 1, dtype=np.int64)
-    size = int(np.count_nonzero(data == 45)) + 1
-    source, target = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int32)
-    lines, links, error = _scan_pharaoh(data, ends[1:], source, target)
-    if error >= 0:
-        near = bytes(data[max(0, error - 20) : error + 20])
-        raise ValueError(f"line {lines + 1}, byte {error}: not a link of the form 'i-j': ...{near!r}...")
-    return Links(ends[: lines + 1], source[:links].copy(), target[:links].copy())
 
 
 def sort_links(links: Links) -> Links:

@@ -1,4 +1,4 @@
-"""Links written as Pharaoh text ("0-0 1-2", counted from 0) by a compiled kernel."""
+"""The Pharaoh text format of links ("0-0 1-2", counted from 0), written and read by compiled kernels."""
 
 import numpy as np
 import numpy.typing as npt
@@ -49,11 +49,8 @@ def _write_links(offsets: Int64, source: Int32, target: Int32, text: UInt8, ends
     return position
 
 
-def pharaoh_texts(links: Links) -> pa.StringArray:
-    """One string per pair, links in their order, separated by one space; "" for a pair without links.
-
-    The same as `tasks.alignment.links.format_pharaoh`, several times faster.
-    """
+def format_pharaoh(links: Links) -> pa.StringArray:
+    """One string per pair, links in their order, separated by one space; "" for a pair without links."""
     digits = _MOST_DIGITS
     if len(links.source):
         digits = len(str(max(int(links.source.max()), int(links.target.max()))))
@@ -61,6 +58,58 @@ def pharaoh_texts(links: Links) -> pa.StringArray:
     ends = np.zeros(len(links) + 1, dtype=np.int32)
     size = _write_links(links.offsets, links.source, links.target, text, ends[1:])
     return pa.StringArray.from_buffers(len(links), pa.py_buffer(ends), pa.py_buffer(text[:size].copy()))
+
+
+@compiled
+def _scan_pharaoh(text: UInt8, ends: Int64, source: Int32, target: Int32) -> tuple[int, int, int]:
+    """Fill the arrays from `text`; returns (lines, links, byte of the first error or -1)."""
+    lines, links, value, digits, side = 0, 0, 0, 0, 0
+    for i in range(len(text)):
+        byte = text[i]
+        if 48 <= byte <= 57:
+            value = value * 10 + (byte - 48)
+            digits += 1
+            if digits > 9:
+                return lines, links, i
+        elif byte == 45:
+            if side == 1 or digits == 0:
+                return lines, links, i
+            source[links] = value
+            side, value, digits = 1, 0, 0
+        elif byte == 32 or byte == 10 or byte == 13:
+            if side == 1:
+                if digits == 0:
+                    return lines, links, i
+                target[links] = value
+                links += 1
+            elif digits > 0:
+                return lines, links, i
+            side, value, digits = 0, 0, 0
+            if byte == 10:
+                ends[lines] = links
+                lines += 1
+        else:
+            return lines, links, i
+    if side == 1 or digits > 0:
+        return lines, links, len(text)
+    return lines, links, -1
+
+
+def parse_pharaoh(text: bytes | UInt8) -> Links:
+    """Links from Pharaoh text, one pair a line, every line ended by a line feed.
+
+    Raises:
+        ValueError: something that is no link, or a last line without its end; names the line (from 1) and the byte.
+    """
+    data = np.frombuffer(text, dtype=np.uint8) if isinstance(text, bytes) else text
+    ends = np.zeros(int(np.count_nonzero(data == 10)) + 1, dtype=np.int64)
+    size = int(np.count_nonzero(data == 45)) + 1
+    source, target = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int32)
+    lines, links, error = _scan_pharaoh(data, ends[1:], source, target)
+    if error >= 0:
+        near = bytes(data[max(0, error - 20) : error + 20])
+        raise ValueError(f"line {lines + 1}, byte {error}: not a link of the form 'i-j': ...{near!r}...")
+    return Links(ends[: lines + 1], source[:links].copy(), target[:links].copy())
 
 
 def spread(texts: pa.StringArray, rows: Int64, count: int) -> pa.StringArray:

@@ -9,10 +9,11 @@ import pyarrow.compute as pc
 
 from tasks.alignment.chunks import chunk_rule, split_chunks
 from tasks.alignment.compiled import compiled
+from tasks.alignment.growing import grown
 from tasks.alignment.links import Int32, Int64, offsets_from_lengths
-from tasks.alignment.unit_table import UnitTable, grown
+from tasks.alignment.unit_table import UnitTable
 from tasks.alignment.units import UInt8, Unit, UnitBatch, Vocabulary, encode, units
-from tasks.alignment.word_table import WordTable, _hashes, buffers
+from tasks.alignment.word_table import WordTable, buffers, hash_words
 
 JOINED_CHUNKS = 32  # tokenised in one text: a call for each would take longer than its text
 MOST_CHUNKS = 4 * 2**20  # about 300 MB; when there are more, all are forgotten
@@ -117,7 +118,7 @@ class UnitEncoder:
 
     def _number(self, data: UInt8, first: Int64) -> Int32:
         hashes = np.empty(len(first) - 1, dtype=np.uint64)
-        _hashes(data, first, hashes)
+        hash_words(data, first, hashes)
         return self._chunks.number(data, first[:-1].astype(np.int32), np.diff(first).astype(np.int32), hashes)
 
     def _learn(self, data: UInt8, first: Int64, chunk_of: Int32) -> None:

@@ -1,16 +1,13 @@
 """Numbers for distinct units, given in the order of first occurrence: an open-addressing hash table in numpy arrays."""
 
-from typing import TypeVar
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.alignment.compiled import compiled
+from tasks.alignment.growing import grown
 from tasks.alignment.links import Int32, Int64
 from tasks.alignment.units import UnitBatch
 
-Number = TypeVar("Number", bound=np.generic)
 _FIRST_SLOTS = 2**16
 
 
@@ -81,15 +78,6 @@ def _fill_slots(ids: Int32, first: Int64, count: int, slots: Int32) -> None:
         while slots[slot] >= 0:
             slot = (slot + 1) & mask
         slots[slot] = number
-
-
-def grown(array: npt.NDArray[Number], size: int) -> npt.NDArray[Number]:
-    """`array`, or a copy of it with twice the room or more where it is shorter than `size`."""
-    if len(array) >= size:
-        return array
-    result = np.zeros(max(size, 2 * len(array)), dtype=array.dtype)
-    result[: len(array)] = array
-    return result
 
 
 class UnitTable:

@@ -4,19 +4,17 @@ The table gives numbers in the order of first occurrence. Its memory grows with 
 25 bytes a word and the word itself.
 """
 
-from typing import TypeVar
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.alignment.compiled import compiled
+from tasks.alignment.growing import grown
 from tasks.alignment.links import Int32, Int64
 from tasks.contract import InputError
 
 UInt8 = npt.NDArray[np.uint8]
 UInt64 = npt.NDArray[np.uint64]
-Number = TypeVar("Number", bound=np.generic)
 
 WORD, BLANK, TAB, CONTROL = 0, 1, 2, 4
 """What a byte is; TAB and CONTROL are also the marks of a line that has one."""
@@ -189,7 +187,8 @@ def _fill_slots(known: UInt8, first: Int64, count: int, slots: UInt64) -> None:
 
 
 @compiled
-def _hashes(data: UInt8, first: Int64, hashes: UInt64) -> None:
+def hash_words(data: UInt8, first: Int64, hashes: UInt64) -> None:
+    """Fill `hashes` (uint64 [words]) with the hash of every word: bytes `first[k]` to `first[k + 1]` of `data`."""
     for number in range(len(hashes)):
         hashes[number] = _hash(data, first[number], first[number + 1])
 
@@ -240,7 +239,7 @@ class WordTable:
     def _begin_with(self, texts: pa.StringArray) -> None:
         data, first = buffers(texts)
         hashes = np.empty(len(texts), dtype=np.uint64)
-        _hashes(data, first, hashes)
+        hash_words(data, first, hashes)
         lengths = np.diff(first)
         self.number(data, first[:-1].astype(np.int32), lengths.astype(np.int32), hashes)
         if self._count != len(texts):
@@ -251,10 +250,8 @@ class WordTable:
         used = int(self._first[self._count])
         if used + size > _MOST_BYTES:
             raise InputError(f"{self._name}: the distinct words have more than 2 GiB of text; is this text in words?")
-        if used + size > len(self._known):
-            self._known = _grown(self._known, used + size)
-        if self._count + 1 >= len(self._first):
-            self._first = _grown(self._first, self._count + 2)
+        self._known = grown(self._known, used + size)
+        self._first = grown(self._first, self._count + 2)
         if 2 * self._count >= len(self._slots):
             self._slots = np.zeros(2 * len(self._slots), dtype=np.uint64)
             _fill_slots(self._known, self._first, self._count, self._slots)
@@ -275,9 +272,3 @@ def buffers(texts: pa.StringArray) -> tuple[UInt8, Int64]:
     whole = np.zeros(0, dtype=np.uint8) if raw is None else np.frombuffer(raw, dtype=np.uint8)
     data = whole[offsets[0] : offsets[-1]].copy()  # writable, as the kernels are compiled for
     return data, offsets.astype(np.int64) - int(offsets[0])
-
-
-def _grown(array: npt.NDArray[Number], size: int) -> npt.NDArray[Number]:
-    result = np.zeros(max(size, 2 * len(array)), dtype=array.dtype)
-    result[: len(array)] = array
-    return result

@@ -13,7 +13,8 @@ from tasks.alignment.engine.em import train
 from tasks.alignment.engine.expected import Counted
 from tasks.alignment.engine.settings import ModelSettings
 from tasks.alignment.engine.shards import Resources
-from tasks.alignment.links import Links, links_of_best, parse_pharaoh, sort_links
+from tasks.alignment.links import Links, links_of_best, sort_links
+from tasks.alignment.pharaoh import parse_pharaoh
 from tasks.alignment.symmetrization import symmetrize
 
 pytestmark = pytest.mark.shared_data

@@ -1,6 +1,5 @@
 """What an aligner says of itself. Light to import: a plan reads the declarations of all of them."""
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable
@@ -52,9 +51,3 @@ def find_program(name: str, variable: str) -> Path | None:
         return path.resolve()
     found = shutil.which(name)
     return None if found is None else Path(found).resolve()
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -34,14 +34,23 @@ def read_entries(path: Path) -> "tuple[pa.StringArray, pa.StringArray]":
     import pyarrow.compute as pc
     import pyarrow.csv as csv
 
-    options = csv.ParseOptions(delimiter="\t", quote_char=False, escape_char=False)
+    odd: list[csv.InvalidRow] = []
+
+    def stop(row: csv.InvalidRow) -> str:
+        odd.append(row)
+        return "error"
+
+    options = csv.ParseOptions(
+        delimiter="\t", quote_char=False, escape_char=False, ignore_empty_lines=False, invalid_row_handler=stop
+    )
     names = ["source", "target"]
     types = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-    try:
-        table = csv.read_csv(path, csv.ReadOptions(column_names=names), options, types)
+    try:  # in one thread: only then a row knows its number
+        table = csv.read_csv(path, csv.ReadOptions(column_names=names, use_threads=False), options, types)
     except pa.ArrowInvalid as error:
+        fault = f"line {odd[0].number} has {odd[0].actual_columns} columns" if odd else str(error).splitlines()[0]
         raise InputError(
-            f"alignment.dictionary: {path} cannot be read: {str(error).splitlines()[0]} "
+            f"alignment.dictionary: {path} cannot be read: {fault} "
             "(one `source<TAB>target` entry a line is needed, in UTF-8)"
         ) from error
     sides = [pc.utf8_trim_whitespace(table.column(name).combine_chunks()) for name in names]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tasks.alignment.aligner import DirectionName, Int16, offsets_of
 from tasks.alignment.bitext import Bitext
 from tasks.alignment.child_process import ProgramError
-from tasks.alignment.links import parse_pharaoh
+from tasks.alignment.pharaoh import parse_pharaoh
 
 BLOCK_BYTES = 16 * 2**20
 

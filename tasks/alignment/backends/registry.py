@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from configs.schema import AlignmentConfig
-from tasks.alignment.backends.declaration import Backend, file_sha256
+from storage.keys import file_digest
+from tasks.alignment.backends.declaration import Backend
 from tasks.contract import InputError
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def identity(config: AlignmentConfig) -> str:
         InputError: it is not there (see `check`).
     """
     path = program(config)
-    return "" if path is None else file_sha256(path)
+    return "" if path is None else file_digest(path)
 
 
 def files(config: AlignmentConfig) -> dict[str, str]:

@@ -177,6 +177,31 @@ def _normalisers(weights: Float32, states: int, result: Float32) -> None:
 
 
 @compiled
+def _scaled(emission: Float32, null_probabilities: Float32, words: Int32, null: Float32) -> float:
+    """Scale every step by its greatest probability, so that no product underflows.
+
+    Args:
+        emission: float32 [steps, states], scaled.
+        null_probabilities: float32 [words of the vocabulary].
+        words: int32 [steps], the generated words.
+        null: float32 [steps], filled: the scaled probabilities given NULL.
+
+    Returns:
+        What the scaling takes from the log likelihood.
+    """
+    taken = 0.0
+    for j in range(len(words)):
+        row = emission[j]
+        most = max(null_probabilities[words[j]], row.max())
+        factor = 1.0 / most if most > 0.0 else 1.0
+        taken -= math.log(factor)
+        null[j] = null_probabilities[words[j]] * factor
+        for i in range(len(row)):
+            row[i] *= factor
+    return taken
+
+
+@compiled
 def _hmm(
     emission: Float32,
     null: Float32,
@@ -322,21 +347,8 @@ def hmm_expectation(
                 c = row_cell[j]
                 forward[j, i] = translation[c, 0]
                 row[j] = translation[c, 1]
-        log_f, log_r = 0.0, 0.0
-        for j in range(m):
-            most = max(null_target[target[t + j]], forward[j].max())
-            factor = 1.0 / most if most > 0.0 else 1.0
-            log_f -= math.log(factor)
-            null_f[j] = null_target[target[t + j]] * factor
-            for i in range(n):
-                forward[j, i] *= factor
-        for i in range(n):
-            most = max(null_source[source[s + i]], reverse[i].max())
-            factor = 1.0 / most if most > 0.0 else 1.0
-            log_r -= math.log(factor)
-            null_r[i] = null_source[source[s + i]] * factor
-            for j in range(m):
-                reverse[i, j] *= factor
+        log_f = _scaled(forward, null_target, target[t : t + m], null_f)
+        log_r = _scaled(reverse, null_source, source[s : s + n], null_r)
         scratch = (room[2, :size].reshape((m, n)), room[3, :size].reshape((m, n)), values, beta, inverse, spread)
         log_f += _hmm(forward, null_f[:m], weights[0], (lanes[0, 0], lanes[0, 1]), scratch, nulls[0][t : t + m])
         scratch = (room[2, :size].reshape((n, m)), room[3, :size].reshape((n, m)), values, beta, inverse, spread)

@@ -23,11 +23,12 @@ from tasks.alignment.engine.columns import Array, Column, Resident, Spilled
 from tasks.alignment.engine.diagonal import fit_tension
 from tasks.alignment.engine.expected import Counted, expected_blocks
 from tasks.alignment.engine.maximisation import add_up, degrees, normalisers, probabilities
-from tasks.alignment.engine.parallel import Threads, split, thread_count
+from tasks.alignment.engine.parallel import Threads, split
 from tasks.alignment.engine.passes import Model, Pass, PassResult, run_pass
 from tasks.alignment.engine.settings import ModelSettings
-from tasks.alignment.engine.shards import Resources, Shards, concatenated, make_shards
+from tasks.alignment.engine.shards import Resources, Shards, make_shards
 from tasks.alignment.links import Int32, Int64
+from tasks.alignment.machine import thread_count
 
 UNIFORM_START = 1e-9  # every translation probability of the first pass
 CHECKPOINT_SECONDS = 60.0  # a checkpoint of a text that fits into memory is written when this time has passed
@@ -144,7 +145,6 @@ class _Training:
                 words=self._words,
                 shards=self._shards,
                 model=model,
-                directions=self._directions,
                 keep_best=last,
                 count=not last or counted is not None,
                 counted=counted,
@@ -178,7 +178,7 @@ class _Training:
         seen = np.full(self._words.target_words, -1, dtype=np.int32)
         for start, end in self._shards.groups():
             firsts, spans = self._shards.rows(start, end)
-            target = concatenated([shard.target for shard in self._shards.shards], spans)
+            target = self._shards.targets(spans)
             degrees((start, end), firsts, target, seen, rows, columns)
         return rows, columns
 
@@ -186,13 +186,13 @@ class _Training:
         """New translation probabilities."""
         alpha = self._settings.alpha
         columns = normalisers(result.target_totals, self._degrees[1], alpha)
-        writers = [
-            _Writer(self._checkpoints.column(number, k), self._shards.resident) for k in range(len(self._shards.shards))
-        ]
+        resident = self._shards.resident
+        paths = [self._checkpoints.column(number, k) for k in range(len(self._shards.shards))]
+        writers = [_Writer(None if resident else path) for path in paths]
         for start, end in self._shards.groups():
             firsts, spans = self._shards.rows(start, end)
-            target = concatenated([shard.target for shard in self._shards.shards], spans)
-            counts = concatenated(list(result.counts), spans)
+            target = self._shards.targets(spans)
+            counts = self._shards.read(result.counts, spans)
             values = np.empty((len(target), 2), dtype=np.float32)
             cuts = split(np.diff(firsts, axis=1).sum(axis=0), self._threads.count)
             calls = [
@@ -296,12 +296,12 @@ class _Constant:
 
 
 class _Writer:
-    """Takes a shard's new probabilities in the order of its parameters."""
+    """Takes a shard's new probabilities in the order of its parameters, into a file or into memory."""
 
-    def __init__(self, path: Path, resident: bool) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._parts: list[Array] = []
-        self._path, self._resident = path, resident
-        self._file = None if resident else path.open("wb")
+        self._path = path
+        self._file = None if path is None else path.open("wb")
 
     def write(self, values: Array) -> None:
         if self._file is None:
@@ -310,7 +310,7 @@ class _Writer:
             self._file.write(np.ascontiguousarray(values).data)
 
     def done(self) -> Column:
-        if self._file is None:
+        if self._file is None or self._path is None:
             return Resident(self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts))
         self._file.close()
         return Spilled(self._path, np.float32, 2)

@@ -10,7 +10,7 @@ from tasks.alignment.bitext import Bitext
 from tasks.alignment.engine.columns import Column
 from tasks.alignment.engine.maximisation import add_up
 from tasks.alignment.engine.parallel import Threads
-from tasks.alignment.engine.shards import Resources, Shards, concatenated, index_parts
+from tasks.alignment.engine.shards import Resources, Shards, distinct_pairs, index_parts
 from tasks.alignment.links import Int32
 
 LEAST_COUNT = 0.01  # smaller expected counts are dropped; nearly all parameters are, and none of them decides a row
@@ -58,16 +58,8 @@ def expected_blocks(shards: Shards, counts: tuple[Column, ...], counted: Counted
     words = counted.bitext.source_words
     for start, end in shards.groups():
         firsts, spans = shards.rows(start, end)
-        target = concatenated([shard.target for shard in shards.shards], spans)
-        sums = concatenated(list(counts), spans)
+        target, sums = shards.targets(spans), shards.read(counts, spans)
         add_up(firsts, target, sums, scratch, np.zeros(end - start))
-        rows = np.concatenate([np.repeat(np.arange(start, end), np.diff(first)) for first in firsts])
-        kept = np.flatnonzero((sums >= LEAST_COUNT).any(axis=1))
-        order = kept[np.lexsort((target[kept], rows[kept]))]
-        source, partner, values = rows[order], target[order], sums[order]
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = (np.diff(source) != 0) | (np.diff(partner) != 0)
-        source, partner, values = source[new], partner[new], values[new]
-        yield WordPairs(
-            (source // words).astype(np.int32), (source % words).astype(np.int32), partner, values[:, 0], values[:, 1]
-        )
+        source, places = distinct_pairs(start, firsts, target, (sums >= LEAST_COUNT).any(axis=1))
+        corpus, word = np.divmod(source.astype(np.int32), words)
+        yield WordPairs(corpus, word, target[places], sums[places, 0], sums[places, 1])

@@ -1,6 +1,5 @@
 """Threads for compiled kernels (which release the interpreter lock)."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -9,17 +8,6 @@ from typing import Any
 import numpy as np
 
 from tasks.alignment.links import Int64, Integers
-
-
-def thread_count(wanted: int) -> int:
-    """`wanted` threads, or as many as this process may use where it is 0."""
-    return (
-        wanted
-        if wanted > 0
-        else len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
 
 
 def split(weights: Integers, parts: int) -> Int64:

@@ -1,13 +1,14 @@
 """One pass over all sentence pairs, shard by shard, block by block, in threads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tasks.alignment.aligner import DirectionName, Int16, Iteration
+from tasks.alignment.aligner import Int16, Iteration
 from tasks.alignment.bitext import Bitext
 from tasks.alignment.engine.agreement import Jumps, agree, hmm_expectation, jump_weights, no_jumps
 from tasks.alignment.engine.cell_index import first_cells
@@ -26,11 +27,20 @@ from tasks.alignment.engine.expected import Counted
 from tasks.alignment.engine.maximisation import column_sums
 from tasks.alignment.engine.parallel import Threads, split
 from tasks.alignment.engine.settings import Kind
-from tasks.alignment.engine.shards import Resources, Shard, Shards
+from tasks.alignment.engine.shards import (
+    CELL_BYTES,
+    PARAMETER_BYTES,
+    TOKEN_BYTES,
+    Resources,
+    Shard,
+    Shards,
+)
 from tasks.alignment.links import Int64
 
 Cell = npt.NDArray[np.uint32]
 BLOCK_CELLS = 2**20  # cells whose posteriors wait between the two kernels: they stay in the processor's cache
+COUNT_BYTES = 16  # of a parameter, both directions
+MOST_COPIES = 4  # of the counts: joining many of them would take longer than the threads gain
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,6 @@ class Pass:
         words: all sentence pairs.
         shards: their shards.
         model: parameters.
-        directions: directions computed.
         keep_best: keep the best partners.
         count: add up posteriors.
         counted: by what, if not by the model's own parameters.
@@ -75,7 +84,6 @@ class Pass:
     words: Bitext
     shards: Shards
     model: Model
-    directions: tuple[DirectionName, ...]
     keep_best: bool
     count: bool
     counted: Counted | None
@@ -168,7 +176,7 @@ def _add_columns(shard: Shard, counts: Float64, totals: Float64, threads: Thread
     target = shard.target.read(0, shard.parameters)
     cuts = np.linspace(0, len(target), threads.count + 1).astype(np.int64).tolist()
     parts = [np.zeros_like(totals) for _ in range(threads.count)]
-    calls = [(target[a:b], counts[a:b], part) for a, b, part in zip(cuts[:-1], cuts[1:], parts, strict=True)]
+    calls = [(target[a:b], counts[a:b], part) for (a, b), part in zip(pairwise(cuts), parts, strict=True)]
     threads.run(column_sums, calls)
     for part in parts:
         totals += part
@@ -226,9 +234,24 @@ class _ShardPass:
         self._tables = tuple(
             prior_tables(lengths if job.model.diagonal else lengths[:0], tension).arrays() for tension in tensions
         )
+        self._copies = _copies(threads.count, self._spare(), into.parameters) if job.count else 1
+        self._owner = self._owners(threads.count // self._copies)
+
+    def _spare(self) -> int:
+        """Bytes that the pass leaves of the room for a shard."""
+        tokens = len(self._part.source) + len(self._part.target)
+        cells = int(self._cells[-1]) if isinstance(self._shard.cell, Resident) else 0
+        parameters = self._shard.parameters + (0 if self._into is self._shard else self._into.parameters)
+        needed = parameters * PARAMETER_BYTES + tokens * TOKEN_BYTES + cells * CELL_BYTES
+        return self._job.shards.room - needed
+
+    def _owners(self, count: int) -> npt.NDArray[np.uint8]:
+        part = self._part
         weights = np.zeros(part.source_words, dtype=np.int64)
-        np.add.at(weights, part.source, np.repeat(np.diff(part.target_offsets), np.diff(part.source_offsets)))
-        self._owner = owners(weights, threads.count)
+        if count > 1:
+            row_lengths = np.repeat(np.diff(part.target_offsets), np.diff(part.source_offsets))
+            weights = np.bincount(part.source, row_lengths, part.source_words).astype(np.int64)
+        return owners(weights, count)
 
     def run(self, counts: Float64, nulls: tuple[Float64, Float64], report: Callable[[float], None]) -> Int64:
         """Fill `best`, add to `counts` and `nulls`; returns the six sums."""
@@ -237,14 +260,16 @@ class _ShardPass:
         blocks = list(self._blocks())
         largest = max(int(self._cells[b] - self._cells[a]) for a, b in blocks)
         joints = np.empty(largest, dtype=np.float32), np.empty(largest, dtype=np.float32)
+        copies = [counts, *(np.zeros_like(counts) for _ in range(self._copies - 1))]
         for a, b in blocks:
             base, end = int(self._cells[a]), int(self._cells[b])
             cell = self._shard.cell.read(base, end)
             sums += self._posteriors((a, b), cell, base, joints)
             if job.count:
                 into = cell if self._into is self._shard else self._into.cell.read(base, end)
-                self._add((a, b), into, base, joints, counts)
+                self._add((a, b), into, base, joints, copies)
             report((self._shard.start + b) / len(job.words))
+        join(copies, self._threads)
         add_nulls(part.target, self._nulls[0], self._rounding, nulls[0])
         add_nulls(part.source, self._nulls[1], self._rounding, nulls[1])
         return sums
@@ -260,8 +285,7 @@ class _ShardPass:
     def _posteriors(self, block: tuple[int, int], cell: Cell, base: int, joints: tuple[Float32, Float32]) -> Int64:
         """Joint probabilities of a block of pairs into `joints`; returns the six sums."""
         part, model, kind = self._part, self._job.model, self._job.kind
-        cuts = block[0] + split(np.diff(self._cells[block[0] : block[1] + 1]), self._threads.count)
-        ranges = [(a, b) for a, b in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True) if a < b]
+        ranges = self._ranges(block, self._threads.count)
         sides = (part.source, part.source_offsets, part.target, part.target_offsets)
         cells = (cell, self._cells, base)
         results = (joints, self._inverses, self._nulls, self.best)
@@ -288,23 +312,48 @@ class _ShardPass:
         total: Int64 = np.array(sums, dtype=np.int64).sum(axis=0)
         return total
 
+    def _ranges(self, block: tuple[int, int], count: int) -> list[tuple[int, int]]:
+        """At most `count` ranges of the block's pairs with about equally many cells."""
+        cuts = block[0] + split(np.diff(self._cells[block[0] : block[1] + 1]), count)
+        return [(a, b) for a, b in pairwise(cuts.tolist()) if a < b]
+
     def _add(
-        self, block: tuple[int, int], cell: Cell, base: int, joints: tuple[Float32, Float32], counts: Float64
+        self, block: tuple[int, int], cell: Cell, base: int, joints: tuple[Float32, Float32], copies: list[Float64]
     ) -> None:
-        part, count = self._part, self._threads.count
+        """Add a block's posteriors: every range of pairs to its own copy of the counts, there every owner its words."""
+        part, owning = self._part, self._threads.count // self._copies
         calls = [
             (
-                block,
+                span,
                 (part.source, part.source_offsets, part.target_offsets),
                 (cell, self._cells, base),
                 (*joints, *self._inverses),
-                (self._owner, mine, count == 1),
+                (self._owner, mine, owning == 1),
                 self._rounding,
                 counts,
             )
-            for mine in range(count)
+            for span, counts in zip(self._ranges(block, self._copies), copies, strict=False)
+            for mine in range(owning)
         ]
         self._threads.run(add_cells, calls)
+
+
+def _copies(threads: int, spare: int, parameters: int) -> int:
+    """How many copies of the counts the threads share: a divisor of `threads` for which `spare` bytes are enough."""
+    most = min(MOST_COPIES, 1 + max(spare, 0) // max(COUNT_BYTES * parameters, 1))
+    return max(copies for copies in range(1, threads + 1) if threads % copies == 0 and copies <= most)
+
+
+def join(copies: Sequence[Float64], threads: Threads) -> None:
+    """Add all other copies of the counts to the first; the sums are exact, so their order does not matter."""
+    cuts = np.linspace(0, len(copies[0]), threads.count + 1).astype(np.int64).tolist()
+
+    def add(start: int, end: int) -> None:
+        for copy in copies[1:]:
+            copies[0][start:end] += copy[start:end]
+
+    if len(copies) > 1:
+        threads.run(add, list(pairwise(cuts)))
 
 
 def owners(weights: Int64, count: int) -> npt.NDArray[np.uint8]:

@@ -1,6 +1,5 @@
 """A trained model in files (JSON and Parquet), and alignment of new text with it without training ("force align")."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -12,16 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from storage.keys import file_digest
 from storage.tables import TableWriter, write_table
 from tasks.alignment.aligner import DirectionName, Report, no_report
 from tasks.alignment.bitext import Bitext
 from tasks.alignment.engine.columns import Array, Column, Resident, Spilled
 from tasks.alignment.engine.em import UNIFORM_START, Trained, trained_of
 from tasks.alignment.engine.expected import Counted
-from tasks.alignment.engine.parallel import Threads, thread_count
+from tasks.alignment.engine.parallel import Threads
 from tasks.alignment.engine.passes import Model, Pass, run_pass
 from tasks.alignment.engine.settings import ModelSettings
-from tasks.alignment.engine.shards import Resources, Shards, concatenated, make_shards
+from tasks.alignment.engine.shards import Resources, Shards, distinct_pairs, make_shards
+from tasks.alignment.machine import thread_count
 from tasks.contract import InputError
 
 VERSION = 1
@@ -84,7 +85,7 @@ def save_model(
         "directions": list(trained.iterations),
         "tensions": list(model.tensions),
         "jumps": model.jumps.tolist(),
-        "sha256": {name: _sha256(folder / name) for name in _FILES},
+        "sha256": {name: file_digest(folder / name) for name in _FILES},
     }
     (folder / "model.json").write_text(json.dumps(told, indent=2) + "\n")
 
@@ -93,21 +94,9 @@ def _rows(shards: Shards, columns: tuple[Column, ...]) -> Iterator[tuple[Array, 
     """Word pairs with their probabilities, ordered by source, then target, group by group."""
     for start, end in shards.groups():
         firsts, spans = shards.rows(start, end)
-        target = concatenated([shard.target for shard in shards.shards], spans)
-        values = concatenated(list(columns), spans)
-        source = np.concatenate([np.repeat(np.arange(start, end, dtype=np.int32), np.diff(row)) for row in firsts])
-        order = np.lexsort((target, source))
-        source, target, values = source[order], target[order], values[order]
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = (np.diff(source) != 0) | (np.diff(target) != 0)
-        yield source[new], target[new], values[new]
-
-
-def _sha256(path: Path) -> str:
-    if not path.is_file():
-        raise InputError(f"{path} is missing: save the model again")
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        target, values = shards.targets(spans), shards.read(columns, spans)
+        source, places = distinct_pairs(start, firsts, target)
+        yield source.astype(np.int32), target[places], values[places]
 
 
 def load_model(folder: Path) -> SavedModel:
@@ -126,7 +115,9 @@ def load_model(folder: Path) -> SavedModel:
             f"{folder / 'model.json'} is of version {told.get('version')!r}, not {VERSION}: train it again"
         )
     for name, digest in told["sha256"].items():
-        if _sha256(folder / name) != digest:
+        if not (folder / name).is_file():
+            raise InputError(f"{folder / name} is missing: save the model again")
+        if file_digest(folder / name) != digest:
             raise InputError(f"{folder / name} is not the file that was saved with this model: save the model again")
     texts = [side.column("text").combine_chunks() for side in sides]
     nulls = [side.column("null_probability").to_numpy() for side in sides]
@@ -184,7 +175,7 @@ def force_align(
         prior = (model.settings.diagonal, model.settings.p_null, model.tensions)
         loaded = Model(*prior, columns, nulls[0], nulls[1], model.jumps)
         kind = model.settings.kind(model.settings.iterations)
-        job = Pass(words, shards, loaded, tuple(directions), True, counted is not None, counted, resources, kind)
+        job = Pass(words, shards, loaded, True, counted is not None, counted, resources, kind)
         result = run_pass(job, threads, lambda share: report(share, 1, "force align"))
     figures = ([result.iterations[0]], [result.iterations[1]])
     return trained_of(loaded, shards, figures, result, counted, tuple(directions))

@@ -15,7 +15,9 @@ from tasks.alignment.bitext import Bitext
 from tasks.alignment.engine.cell_index import CellPlan, fill_cells, first_cells, plan_cells
 from tasks.alignment.engine.columns import Array, Column, Resident, Spilled, release, spill
 from tasks.alignment.engine.parallel import Threads
-from tasks.alignment.links import Int64
+from tasks.alignment.links import Int32, Int64
+
+Bools = npt.NDArray[np.bool_]
 
 PROGRAM_BYTES = 400 * 2**20  # the interpreter, its libraries and block buffers
 LEAST_BYTES = 64 * 2**20
@@ -71,14 +73,14 @@ class Shards:
         source_words: size of the source vocabulary.
         target_words: size of the target vocabulary.
         row_sizes: int64 [source words], parameters of each source word, summed over the shards.
-        group_parameters: how many parameters may be in memory at once while rows are worked on.
+        room: bytes for the shard in memory.
     """
 
     shards: tuple[Shard, ...]
     source_words: int
     target_words: int
     row_sizes: Int64
-    group_parameters: int
+    room: int
 
     @property
     def resident(self) -> bool:
@@ -88,10 +90,11 @@ class Shards:
     def groups(self) -> Iterator[tuple[int, int]]:
         """Ranges of source words whose parameters fit into memory together."""
         sums = np.cumsum(self.row_sizes)
+        most = int(sums[-1]) if self.resident else self.room // (3 * PARAMETER_BYTES)
         start = 0
         while start < self.source_words:
             before = int(sums[start - 1]) if start else 0
-            end = int(np.searchsorted(sums, before + self.group_parameters, side="right"))
+            end = int(np.searchsorted(sums, before + most, side="right"))
             yield start, max(start + 1, end)
             start = max(start + 1, end)
 
@@ -109,6 +112,36 @@ class Shards:
             firsts.append(first - first[0] + at)
             at += spans[-1][1] - spans[-1][0]
         return np.stack(firsts), spans
+
+    def read(self, columns: Sequence[Column], spans: list[tuple[int, int]]) -> Array:
+        """The rows `spans` of one column by shard, shard after shard; a view where there is one in memory."""
+        parts = [column.read(*span) for column, span in zip(columns, spans, strict=True)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def targets(self, spans: list[tuple[int, int]]) -> Int32:
+        """Target words of the parameters `spans`, shard after shard: int32."""
+        return self.read([shard.target for shard in self.shards], spans)
+
+
+def distinct_pairs(start: int, firsts: Int64, target: Int32, kept: Bools | None = None) -> tuple[Int64, Int64]:
+    """The distinct word pairs of some rows, ordered by source word, then target word.
+
+    Args:
+        start: source word of the first row.
+        firsts: int64 [shards, rows + 1], as `Shards.rows` gives them.
+        target: int32 [parameters], as `Shards.targets` gives them.
+        kept: bool [parameters], those that are wanted; all by default.
+
+    Returns:
+        (int64 source words, int64 first place of every pair in `target`).
+    """
+    words = np.arange(start, start + firsts.shape[1] - 1)
+    source = np.concatenate([np.repeat(words, np.diff(first)) for first in firsts])
+    places = np.arange(len(target)) if kept is None else np.flatnonzero(kept)
+    order = places[np.lexsort((target[places], source[places]))]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0)
+    return source[order][new], order[new]
 
 
 def budget(memory: int) -> int:
@@ -141,10 +174,10 @@ def make_shards(
         if needed <= room:
             report(0.5)
             whole = CELL_BYTES * plan.cells <= min(room - needed, room // RESIDENT_SHARE)
-            return _single(bitext, plan, threads, None if whole else _folder(resources, name))
+            return _single(bitext, plan, threads, room, None if whole else _folder(resources, name))
     folder = _folder(resources, name)
     shards, row_sizes = _read(folder, bitext) or _spilled(bitext, cells, room, threads, folder, report)
-    return Shards(shards, bitext.source_words, bitext.target_words, row_sizes, room // (3 * PARAMETER_BYTES))
+    return Shards(shards, bitext.source_words, bitext.target_words, row_sizes, room)
 
 
 def _folder(resources: Resources, name: str) -> Path:
@@ -153,13 +186,12 @@ def _folder(resources: Resources, name: str) -> Path:
     return folder
 
 
-def _single(bitext: Bitext, plan: CellPlan, threads: Threads, folder: Path | None) -> Shards:
+def _single(bitext: Bitext, plan: CellPlan, threads: Threads, room: int, folder: Path | None) -> Shards:
     index = fill_cells(bitext, plan, threads)
     cell: Column = Resident(index.cell) if folder is None else spill(index.cell, folder / "cells.int32")
     parameters = len(index.target)
     shard = Shard(0, len(bitext), parameters, Resident(index.first), Resident(index.target), cell)
-    sizes = np.diff(index.first)
-    return Shards((shard,), bitext.source_words, bitext.target_words, sizes, max(parameters, 1))
+    return Shards((shard,), bitext.source_words, bitext.target_words, np.diff(index.first), room)
 
 
 def _spilled(
@@ -220,7 +252,7 @@ def _read(folder: Path, bitext: Bitext) -> tuple[tuple[Shard, ...], Int64] | Non
 def index_parts(bitext: Bitext, like: Shards, resources: Resources, threads: Threads, name: str) -> Shards:
     """Index the cells of `bitext`, the same pairs over another vocabulary, in the shards of `like`."""
     if like.resident:
-        return _single(bitext, plan_cells(bitext, threads), threads, None)
+        return _single(bitext, plan_cells(bitext, threads), threads, like.room, None)
     folder = _folder(resources, name)
     row_sizes = np.zeros(bitext.source_words, dtype=np.int64)
     shards = []
@@ -229,10 +261,4 @@ def index_parts(bitext: Bitext, like: Shards, resources: Resources, threads: Thr
         plan = plan_cells(part, threads)
         row_sizes += np.diff(plan.first)
         shards.append(_write(folder, number, (shard.start, shard.end), part, plan, threads))
-    return Shards(tuple(shards), bitext.source_words, bitext.target_words, row_sizes, like.group_parameters)
-
-
-def concatenated(columns: Sequence[Column], spans: list[tuple[int, int]]) -> Array:
-    """The rows `spans` of the columns, one column after the other; a view where there is one column in memory."""
-    parts = [column.read(*span) for column, span in zip(columns, spans, strict=True)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return Shards(tuple(shards), bitext.source_words, bitext.target_words, row_sizes, like.room)

@@ -14,7 +14,8 @@ from configs.schema import AlignmentConfig
 from tasks.alignment.aligner import Aligned, DirectionName, Job, Report, no_report, offsets_of
 from tasks.alignment.bitext import Bitext
 from tasks.alignment.encoded_bitext import lowercased
-from tasks.alignment.links import format_pharaoh, links_of_best, sort_links
+from tasks.alignment.links import links_of_best, sort_links
+from tasks.alignment.pharaoh import format_pharaoh
 
 TEXTS = [
     "The old house stands near the river, and nobody's well-kept garden is as green.",

@@ -63,7 +63,8 @@ def test_entries_of_several_words_are_counted_in_the_log(run, caplog: pytest.Log
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ("house\tdomo\nriver\n", r"cannot be read.*2 columns"),
+        ("house\tdomo\nriver\n", r"cannot be read: line 2 has 1 columns"),
+        ("house\tdomo\n\nriver\triver\to\n", r"cannot be read: line 3 has 3 columns"),
         ("", "cannot be read"),
         ("domo\thouse\n", r"none of the 1 one-word entries .* has both its words in the text"),
     ],

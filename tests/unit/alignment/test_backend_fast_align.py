@@ -92,11 +92,12 @@ open({str(tmp_path)!r} + "/" + mine, "w").close()
 end = time.monotonic() + 5
 while not os.path.exists({str(tmp_path)!r} + "/" + other):
     if time.monotonic() > end:
-        sys.exit(9)
+        sys.exit(9)  # alone: the other direction has not begun
     time.sleep(0.01)
 links()
 """
-    run(START + meet, threads=2)
+    _, aligned = run(START + meet, threads=2)
+    assert set(aligned.best) == {"forward", "reverse"}
 
 
 def test_lines_within_a_pass_are_progress(run: Callable[..., tuple[Job, Aligned]]) -> None:

@@ -26,7 +26,7 @@ from benchmarks.alignment_corpora import (
 from benchmarks.alignment_golden import shares
 from benchmarks.alignment_results import Bar, shown, verdict
 from benchmarks.measured_child import Measured, measure
-from tasks.alignment.links import parse_pharaoh
+from tasks.alignment.pharaoh import parse_pharaoh
 
 PAIRS = [("a b", "x"), ("c", "y z"), ("d", "w")]
 

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.alignment.aer import alignment_error_rate
-from tasks.alignment.links import Links, format_pharaoh, links_of_best, parse_pharaoh, sort_links
+from tasks.alignment.links import Links, links_of_best, sort_links
+from tasks.alignment.pharaoh import format_pharaoh, parse_pharaoh
 from tasks.alignment.symmetrization import symmetrize
 
 Pairs = list[set[tuple[int, int]]]

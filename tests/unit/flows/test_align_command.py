@@ -14,7 +14,8 @@ from flows.align_output import work_folder
 from tasks.alignment.engine.em import train
 from tasks.alignment.engine.settings import ModelSettings
 from tasks.alignment.engine.shards import Resources
-from tasks.alignment.links import Links, format_pharaoh, links_of_best, parse_pharaoh
+from tasks.alignment.links import Links, links_of_best
+from tasks.alignment.pharaoh import format_pharaoh, parse_pharaoh
 from tasks.alignment.plain_text import TextInput, read_text
 from tasks.alignment.symmetrization import symmetrize
 from tasks.contract import InputError
@@ -429,6 +430,11 @@ def test_no_size():
         (["--tension", "1e9"], "tension: Input should be less than or equal to 500"),
         (["--tension", "1e-300"], "tension: Input should be greater than or equal to 0.000001"),
         (["--aligner", "dictionary", "--counts", "x", "--count-kind", "expected"], "dictionary gives links only"),
+        (["--aligner", "dictionary", "-I", "3"], "--aligner dictionary does not read -I"),
+        (["--aligner", "eflomal", "--model1", "-T", "3"], "--aligner eflomal does not read -T"),
+        (["--model1", "--tension", "3"], "--model1 has no diagonal, which -T is about"),
+        (["--model1", "-d", "-o"], "--model1 has no diagonal, which -d, -o is about"),
+        (["--maximum-likelihood", "--alpha", "0.1"], "--maximum-likelihood has no Dirichlet prior, which -a is about"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_read(align, text, arguments, message):
@@ -446,6 +452,20 @@ def test_links_at_the_ends_of_the_range_of_tensions(align, tension):
     assert code == 0
     assert "nan" not in err
     assert sum(map(bool, out.splitlines())) > PAIRS / 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "builtin, diagonal prior, variational Bayes, 5 iterations, links: grow-diag-final-and"),
+        (("-r",), "builtin, IBM Model 1, maximum likelihood, 5 iterations, links: reverse"),
+        (("-d", "-v", "-I", "2"), "builtin, diagonal prior, variational Bayes, 2 iterations, links: forward"),
+    ],
+)
+def test_what_is_done_is_told(align, arguments, told):
+    code, _, err = align("--input", "ab", *arguments)
+    assert code == 0
+    assert told in err.splitlines()
 
 
 def test_a_model_with_a_file_of_another_is_refused(align, text):
