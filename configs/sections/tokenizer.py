@@ -26,7 +26,9 @@ class TokenizerConfig(Config):
         "source tokenizer.",
     )
     vocab_size: int = Field(
-        default=32_000, ge=300, description="'train': tokens in the vocabulary; bytes, BOS, EOS and unknown token included."
+        default=32_000,
+        ge=300,
+        description="'train': tokens in the vocabulary; bytes, BOS, EOS and unknown token included.",
     )
     character_coverage: float = Field(
         default=1.0,
