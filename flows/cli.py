@@ -8,13 +8,30 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
-from configs.load import ConfigError
+from configs.faults import ConfigError
 from flows.align_command import align
+from flows.compare_command import compare
+from flows.console_tables import cell, table
 from flows.interrupt import leave_when_interrupted
+from flows.options import (
+    DataRoot,
+    Json,
+    Language,
+    Model,
+    Override,
+    Prefect,
+    RecipeName,
+    Rerun,
+    StoreUrl,
+    Until,
+    Verify,
+    console,
+    errors,
+    print_json,
+    server_configured,
+    use_settings,
+)
 from flows.settings import Settings, set_prefect_defaults, settings
 
 app = typer.Typer(
@@ -24,55 +41,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-PIPE_WIDTH = 140  # columns where the output is no terminal
-
-
-def _console(stderr: bool) -> Console:
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, width=None if stream is not None and stream.isatty() else PIPE_WIDTH)
-
-
 app.command()(align)
-console = _console(stderr=False)
-errors = _console(stderr=True)
 
 EXIT_INPUT = 2
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
-
-Language = Annotated[str, typer.Argument(help="Target language: a name in configs/languages, or a .yaml file.")]
-Model = Annotated[
-    str, typer.Option("--model", "-m", help="Source model: a name in configs/models, a .yaml or a folder.")
-]
-RecipeName = Annotated[str, typer.Option("--recipe", "-r", help="Recipe: a name in configs/recipes, or a .yaml file.")]
-Override = Annotated[
-    list[str], typer.Option("--override", "-o", help="Changed value, as key.subkey=value. Repeatable.")
-]
-Rerun = Annotated[list[str], typer.Option("--rerun", help="Stage to run again although it is cached. Repeatable.")]
-Until = Annotated[str | None, typer.Option("--until", help="Last stage to run.")]
-StoreUrl = Annotated[
-    str | None, typer.Option("--store", help="Artifact store: folder or fsspec URL [LANGADAPT_STORE].")
-]
-DataRoot = Annotated[str | None, typer.Option("--data-root", help="Folder of local data [LANGADAPT_DATA_ROOT].")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-"""Options that several commands share."""
 
 
 def _request(language: str, model: str, recipe: str, overrides: list[str], rerun: list[str], until: str | None) -> Any:
     from flows.runs import RunRequest
 
     return RunRequest(language, model, recipe, tuple(overrides), tuple(rerun), until)
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
-
-
-def _use_settings(where: Settings) -> None:
-    """Hand the chosen places to the flow, which reads them from the environment as in a worker."""
-    os.environ["LANGADAPT_STORE"] = where.store
-    os.environ["LANGADAPT_DATA_ROOT"] = str(where.data_root)
-    os.environ["LANGADAPT_VERIFY"] = where.verify
 
 
 @app.command()
@@ -85,15 +64,8 @@ def run(
     until: Until = None,
     store: StoreUrl = None,
     data_root: DataRoot = None,
-    verify: Annotated[str | None, typer.Option(help="How artifacts are checked: auto, full or size.")] = None,
-    prefect: Annotated[
-        bool | None,
-        typer.Option(
-            "--prefect/--no-prefect",
-            help="Run as a Prefect flow, or in this process alone. Default: as a flow where a Prefect server is "
-            "configured (PREFECT_API_URL); with --prefect and no server, on a temporary one.",
-        ),
-    ] = None,
+    verify: Verify = None,
+    prefect: Prefect = None,
     as_json: Json = False,
 ) -> None:
     """Adapt a model to a language; stages already in the store are taken from there."""
@@ -106,12 +78,12 @@ def run(
     prepared = prepare(request, where)
     display = ConsoleDisplay(errors if as_json else console)
     if prefect is None:
-        prefect = _server_configured()
+        prefect = server_configured()
     if not prefect:
         display.plan(prepared.plan)
         result = run_in_process(prepared, display).as_json()
     else:
-        _use_settings(where)
+        use_settings(where)
         # The display says what happens, errors included; a server's log gets everything all the same.
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
         use_display(display)
@@ -119,15 +91,9 @@ def run(
 
         result = run_flow(request)
     if as_json:
-        _print_json(result)
+        print_json(result)
     else:
         _print_result(result)
-
-
-def _server_configured() -> bool:
-    from prefect.settings import get_current_settings
-
-    return get_current_settings().api.url is not None
 
 
 def _print_result(result: dict[str, Any]) -> None:
@@ -135,25 +101,11 @@ def _print_result(result: dict[str, Any]) -> None:
 
     if result["results"]:
         header, rows = summary_rows(result["results"])
-        console.print(_table("Results", header, rows))
+        console.print(table("Results", header, rows))
     cached = sum(stage["status"] == "Cached" for stage in result["stages"])
     console.print(f"{len(result['stages'])} stages, {cached} cached, {result['seconds']:.1f} s. Run {result['run_id']}")
     if result["report"]:
         console.print(f"Report: {result['report']}", soft_wrap=True)
-
-
-def _table(title: str, header: list[str], rows: list[list[str]]) -> Table:
-    numeric = [all(_is_number(row[column]) for row in rows) for column in range(len(header))]
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(header):
-        table.add_column(name, justify="right" if numeric[number] and rows else "left", no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def _is_number(text: str) -> bool:
-    return text == "" or text.replace(",", "").replace(".", "").lstrip("-").isdigit()
 
 
 @app.command()
@@ -189,7 +141,10 @@ def plan(
         }
         for item in prepared.plan
     ]
-    _print_json(rows)
+    print_json(rows)
+
+
+app.command()(compare)
 
 
 @app.command()
@@ -201,32 +156,63 @@ def status(
     """List the newest runs and what became of their stages."""
     from flows.inspection import newest_runs
 
-    runs = newest_runs(settings(store), limit)
+    runs = list(newest_runs(settings(store), limit))
     if as_json:
-        _print_json([{name: value for name, value in run.items() if name != "config"} for run in runs])
+        print_json([{name: value for name, value in run.items() if name != "config"} for run in runs])
         return
     rows = []
     for item in runs:
         states = [stage["status"] for stage in item["stages"]]
         counts = ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
         rows.append([item["run_id"], item["status"], counts, (item.get("error") or "").partition("\n")[0]])
-    console.print(_table("Runs", ["run", "status", "stages", "error"], rows))
+    console.print(table("Runs", ["run", "status", "stages", "error"], rows))
 
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(help="A run id, or the first letters of an artifact's key.")],
+    what: Annotated[str, typer.Argument(help="A run id, the first letters of an artifact's key, or 'mapping'.")],
+    which: Annotated[
+        str | None,
+        typer.Argument(
+            help="'mapping': a language (its newest run), a run id, or the first letters of a mapping's key."
+        ),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", help="'mapping': the token whose sources are shown, for instance ▁vijftien."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="'mapping': strongest sources shown of a token.")] = 20,
     store: StoreUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Show a run's record, or an artifact's manifest and files."""
+    """Show a run's record, an artifact's manifest and files, or a token mapping: its coverage, or a token's sources."""
+    if what == "mapping":
+        _show_mapping(settings(store), which, token, limit, as_json)
+        return
+    if which is not None or token is not None:
+        raise ConfigError(f"'show {what}' takes no second argument and no --token; 'show mapping' does")
     from flows.inspection import find
 
     found = find(settings(store), what)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         console.print_json(json.dumps(found, ensure_ascii=False))
+
+
+def _show_mapping(where: Settings, which: str | None, token: str | None, limit: int, as_json: bool) -> None:
+    from flows.mapping_display import print_overview, print_tokens
+    from flows.mapping_view import find_mapping, overview, show_token
+
+    if which is None:
+        raise ConfigError("show mapping: which? Give a language that was run, a run id, or the first letters of a key")
+    mapping = find_mapping(where, which)
+    if token is None:
+        found = overview(mapping)
+        print_json(found) if as_json else print_overview(console, found)
+    else:
+        rows = show_token(mapping, token, limit)
+        print_json(rows) if as_json else print_tokens(console, rows)
 
 
 @app.command()
@@ -241,18 +227,11 @@ def query(
 
     header, rows, total = run_query(settings(store), sql, limit)
     if as_json:
-        _print_json([dict(zip(header, row, strict=True)) for row in rows])
+        print_json([dict(zip(header, row, strict=True)) for row in rows])
         return
-    console.print(_table("", header, [[_cell(value) for value in row] for row in rows]))
+    console.print(table("", header, [[cell(value) for value in row] for row in rows]))
     if total > len(rows):
         console.print(f"{len(rows)} of {total} rows; --limit shows more")
-
-
-def _cell(value: Any, limit: int = 120) -> str:
-    from rich.markup import escape
-
-    text = f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
-    return escape(text if len(text) <= limit else text[: limit - 1] + "…")
 
 
 @app.command()
@@ -265,7 +244,7 @@ def validate(
 
     report = validate_all(settings(None, data_root).data_root)
     if as_json:
-        _print_json(report)
+        print_json(report)
     else:
         for fault in report["faults"]:
             errors.print("error:", fault, soft_wrap=True, markup=False)
@@ -287,28 +266,28 @@ def doctor(store: StoreUrl = None, data_root: DataRoot = None, as_json: Json = F
 
     found = examine(settings(store, data_root))
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     rows = [
         [
             row["name"],
             "yes" if row["available"] else "no",
-            _cell(" ".join(part for part in (row["version"], row["path"]) if part) or row["missing"], 400),
+            cell(" ".join(part for part in (row["version"], row["path"]) if part) or row["missing"], 400),
             "yes" if row["expected_counts"] else "no",
             "yes" if row["deterministic"] else "no",
         ]
         for row in found["aligners"]
     ]
     console.print(
-        _table("Aligners", ["aligner", "there", "what, or how to get it", "expected counts", "same each run"], rows)
+        table("Aligners", ["aligner", "there", "what, or how to get it", "expected counts", "same each run"], rows)
     )
     console.print(found["units"] + "\n")
     signs = {True: "yes", False: "NO", None: ""}
     rows = [
-        [row["name"], _cell(row["value"], 400), signs[row["ok"]], row["advice"]]
+        [row["name"], cell(row["value"], 400), signs[row["ok"]], row["advice"]]
         for row in found["machine"] + found["places"]
     ]
-    console.print(_table("Machine and places", ["what", "value", "good", "note"], rows))
+    console.print(table("Machine and places", ["what", "value", "good", "note"], rows))
 
 
 @app.command()
@@ -324,11 +303,11 @@ def gc(
 
     report = collect_garbage(settings(store), keep_runs, timedelta(days=older_than_days), not delete)
     if as_json:
-        _print_json(report)
+        print_json(report)
         return
     rows = [[row["kind"], row["stage"], row["key"][:16], f"{row['bytes']:,}"] for row in report["removed"]]
     title = "Removed" if delete else "Would be removed (dry run; --delete removes)"
-    console.print(_table(title, ["what", "stage", "key", "bytes"], rows))
+    console.print(table(title, ["what", "stage", "key", "bytes"], rows))
     for problem in report["problems"]:
         console.print(f"note: {problem}", soft_wrap=True, markup=False)
     console.print(f"{len(rows)} items, {report['bytes']:,} bytes")

@@ -5,25 +5,38 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from configs.load import ConfigError
+from configs.faults import ConfigError
 from configs.schema import (
     AlignmentConfig,
+    BitextConfig,
     BuiltModel,
     Config,
     CorpusConfig,
     HubModel,
+    LocalModel,
     ReportConfig,
     ReportNode,
     RunConfig,
     SampleConfig,
     SampleSource,
 )
-from flows.inputs import External, SourceModel, hub_model, local_files, local_model, pinned, source_files
+from flows.inputs import (
+    External,
+    SourceModel,
+    helper_model,
+    helper_tokenizer,
+    hub_model,
+    local_files,
+    local_model,
+    pinned,
+    source_files,
+)
 from tasks.alignment.backends import registry
+from tasks.contract import InputError
 
 StageName = Literal[
     "sample", "corpus", "bitext", "tokenizer", "pretraining", "fertility", "alignment", "counts", "mapping",
-    "initial-model", "training", "evaluation", "report",
+    "initial-model", "embeddings", "training", "evaluation", "report",
 ]  # fmt: skip
 
 
@@ -113,27 +126,32 @@ def build_graph(run: RunConfig, data_root: Path, index: Path) -> tuple[Node, ...
     language, pair = run.language, f"{run.source_language}-{run.language}"
     add = builder.add
     corpus = builder.corpus("corpus", "corpus", f"corpus {language}", run.corpus)
-    bitext = None
-    if run.bitext is not None and run.mapping.method == "trans-tokenization":
-        bitext = builder.corpus("bitext", "bitext", f"bitext {pair}", run.bitext)
-    tokenizer = add(_node("tokenizer", "tokenizer", f"tokenizer {language}", run.tokenizer, {"corpus": corpus}))
+    bitexts = {code: _bitext(builder, code, config) for code, config in run.bitexts_read.items()}
+    vocabulary = _vocabulary_inputs(builder, source, corpus)
+    tokenizer = add(_node("tokenizer", "tokenizer", f"tokenizer {language}", run.tokenizer, vocabulary))
     both = {"tokenizer": tokenizer, "source_tokenizer": source.tokenizer}
-    add(_node("fertility", "fertility", f"fertility {language}", run.fertility, {**both, "corpus": corpus}))
-    counted: dict[str, str] = {}
-    if bitext is not None:
-        node = _node("alignment", "alignment", f"align {pair}", run.alignment, {**both, "bitext": bitext})
-        alignment = add(replace(node, files=_aligner_files(run.alignment, data_root, index)))
-        counted = {"counts": add(_node("counts", "counts", f"counts {pair}", run.counts, {"alignment": alignment}))}
-    mapping = add(_node("mapping", "mapping", f"mapping {pair}", run.mapping, {**both, **counted}))
+    fertility = _node("fertility", "fertility", f"fertility {language}", run.fertility, {**both, "corpus": corpus})
+    held_out = {"corpus": corpus, "fertility": add(fertility)}  # the initial model is verified on it
+    read = {"corpus": corpus, "source_model": source.model, **_from_bitexts(builder, both, bitexts)}
+    if "helper" in run.mapping.needs():
+        helper = required_helper(run, f"mapping.method {run.mapping.method!r}")
+        read["helper"] = helper_model(helper, data_root, index).model
+    wanted = (*run.mapping.needs(), *(f"counts.{code}" for code in run.mapping.merged_languages()))
+    needed: dict[str, str | External] = {name: read[name] for name in wanted}
+    node = _node("mapping", "mapping", f"mapping {pair}", run.mapping, {**both, **needed})
+    mapping = add(replace(node, files=local_files(run.mapping.files(), data_root, index, "mapping {!r}")))
     model = add(
         _node(
             "initial-model",
             "initial-model",
             f"initial model {language}",
             run.initial_model,
-            {"source_model": source.model, "tokenizer": tokenizer, "mapping": mapping},
+            {"source_model": source.model, "tokenizer": tokenizer, "mapping": mapping, **held_out},
         )
     )
+    beside = {"model": model, "source_model": source.model, "mapping": mapping}
+    beside |= {"helper": read["helper"]} if "helper" in read else {}
+    add(_node("embeddings", "embeddings", f"embeddings {language}", run.embeddings, {**both, **beside}))
     models: dict[str, str | External] = {"source": source.model, "initial": model}
     for number, phase in enumerate(run.training.resolved(), start=1):
         inputs: dict[str, str | External] = {"model": model, "corpus": corpus}
@@ -166,6 +184,112 @@ def _source_model(builder: GraphBuilder) -> _Parts:
     else:
         outside = local_model(config, builder.data_root, builder.index)
     return _Parts(outside.model, outside.tokenizer)
+
+
+def _vocabulary_inputs(builder: GraphBuilder, source: _Parts, corpus: str) -> dict[str, str | External]:
+    """What the target vocabulary is made from: text, and the tokenizer that its strategy starts from.
+
+    Raises:
+        InputError: a file is missing, or the strategy needs a helper model that is not there.
+    """
+    run = builder.run
+    inputs: dict[str, str | External] = {"corpus": corpus}
+    for code, config in sorted(run.group.items()):
+        known = [node.id for node in builder.nodes.values() if node.stage == "corpus" and node.config == pinned(config)]
+        inputs[f"corpus.{code}"] = (
+            known[0] if known else builder.corpus(f"corpus.{code}", "corpus", f"corpus {code}", config)
+        )
+    if run.tokenizer.strategy == "train" and run.tokenizer.keep_added_tokens:
+        inputs["source_tokenizer"] = source.tokenizer
+    if run.tokenizer.strategy == "expand":
+        inputs |= {"source_tokenizer": source.tokenizer, **_source_text(builder)}
+    if run.tokenizer.strategy == "existing":
+        inputs["helper"] = helper_tokenizer(
+            required_helper(run, "tokenizer.strategy 'existing'"), builder.data_root, builder.index
+        )
+    return inputs
+
+
+def _bitext(builder: GraphBuilder, code: str, config: BitextConfig) -> str:
+    """Add the parallel text with the source language `code`; its node."""
+    run = builder.run
+    return builder.corpus(_of_language("bitext", run, code), "bitext", f"bitext {code}-{run.language}", config)
+
+
+def _of_language(name: str, run: RunConfig, code: str) -> str:
+    """A node's id; the code of a source language that is not the usual one follows it."""
+    return name if code == run.source_language else f"{name}.{code}"
+
+
+def _from_bitexts(
+    builder: GraphBuilder, tokenizers: Mapping[str, str | External], bitexts: Mapping[str, str]
+) -> dict[str, str | External]:
+    """The bitext and what the mapping needs of what is counted on it, by the mapping's input names.
+
+    Args:
+        builder: collects the nodes.
+        tokenizers: the inputs `tokenizer` and `source_tokenizer` of an alignment.
+        bitexts: nodes of the parallel texts, by the code of the source language.
+
+    Raises:
+        InputError: the aligner cannot do what is asked, its program is not there, or a file is missing.
+    """
+    run, merged = builder.run, builder.run.mapping.merged_languages()
+    made: dict[str, str | External] = {}
+    for code, bitext in bitexts.items():
+        own = code == run.source_language
+        needs = {*(run.mapping.needs() if own else ()), *(("counts",) if code in merged else ())}
+        found = {"bitext": bitext}
+        if not needs.isdisjoint(("alignment", "counts")):
+            found["alignment"] = _alignment(builder, tokenizers, code, bitext)
+        if "counts" in needs:
+            found["counts"] = made[f"counts.{code}"] = _counts(builder, code, found["alignment"])
+        made |= found if own else {}
+    return made
+
+
+def _alignment(builder: GraphBuilder, tokenizers: Mapping[str, str | External], code: str, bitext: str) -> str:
+    run = builder.run
+    label = f"align {code}-{run.language}"
+    inputs = {**tokenizers, "bitext": bitext}
+    node = _node(_of_language("alignment", run, code), "alignment", label, run.alignment, inputs)
+    return builder.add(replace(node, files=_aligner_files(run.alignment, builder.data_root, builder.index)))
+
+
+def _counts(builder: GraphBuilder, code: str, alignment: str) -> str:
+    """Add the counts on an alignment, with those corpus weights that are for its sources."""
+    run = builder.run
+    names = {source.name for source in run.bitexts_read[code].sources}
+    weights = {name: weight for name, weight in run.counts.corpus_weights.items() if name in names}
+    config = run.counts.model_copy(update={"corpus_weights": weights})
+    label = f"counts {code}-{run.language}"
+    return builder.add(_node(_of_language("counts", run, code), "counts", label, config, {"alignment": alignment}))
+
+
+def _source_text(builder: GraphBuilder) -> dict[str, str]:
+    """Text of the source language, on which an expanded vocabulary proves that it cuts that as before; may be none."""
+    run = builder.run
+    if "source.corpus" in builder.nodes:
+        return {"source_corpus": "source.corpus"}
+    if run.bitext is None:
+        return {}
+    if "bitext" not in builder.nodes:
+        _bitext(builder, run.source_language, run.bitext)
+    return {"bitext": "bitext"}
+
+
+def required_helper(run: RunConfig, what: str) -> LocalModel | HubModel:
+    """The helper model of `run`; `what` needs it, for the error.
+
+    Raises:
+        InputError: none is set.
+    """
+    if run.helper is None:
+        raise InputError(
+            f"{what} needs a helper model of language {run.language!r}, but `helper` is not set; put it into the "
+            "language's YAML, or override helper='{kind: local, name: …, path: …}'"
+        )
+    return run.helper
 
 
 def _aligner_files(config: AlignmentConfig, data_root: Path, index: Path) -> dict[str, External]:

@@ -13,13 +13,10 @@ from typing import Any
 from configs.schema import BitextConfig, CorpusConfig, FileSource, HubModel, HubSource, LocalModel
 from storage.external import digest_file_cached, digest_folder_cached
 from tasks.contract import InputError
+from tasks.pretrained import TEMPLATES, TOKENIZER_FILES, VOCABULARY_FILES, has_tokenizer, tokenizer_inputs
 
-TOKENIZER_FILES = (
-    "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "vocab.json", "merges.txt", "vocab.txt", "chat_template.jinja",
-)  # fmt: skip
-TOKENIZER_MARKS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 MODEL_FILES = ("config.json", "generation_config.json", "*.safetensors", "*.safetensors.index.json")
+HUB_TOKENIZER_FILES = (*TOKENIZER_FILES, f"{TEMPLATES}/*.jinja", "config.json")
 COMMIT_LENGTH = 40
 
 
@@ -138,15 +135,15 @@ def _hub_errors(what: str) -> Any:
         ) from error
 
 
-def local_model(config: LocalModel, data_root: Path, index: Path) -> SourceModel:
-    """A source model in a folder, checked.
+def local_model(config: LocalModel, data_root: Path, index: Path, what: str = "source model") -> SourceModel:
+    """A source model in a folder, checked; `what` it is, for errors.
 
     Raises:
         InputError: the folder is missing, or has no config.json, no safetensors weights or no tokenizer.
     """
     folder = Path(config.path) if Path(config.path).is_absolute() else data_root / config.path
     if not folder.is_dir():
-        raise InputError(f"source model {config.name!r}: there is no folder {folder}")
+        raise InputError(f"{what} {config.name!r}: there is no folder {folder}")
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
     faults = []
     if "config.json" not in names:
@@ -155,17 +152,56 @@ def local_model(config: LocalModel, data_root: Path, index: Path) -> SourceModel
         found = [name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt"))]
         hint = f" (only {', '.join(found)}: convert it, pickled weights are not loaded)" if found else ""
         faults.append(f"no *.safetensors weights{hint}")
-    if not any(name in TOKENIZER_MARKS for name in names):
-        faults.append(f"no tokenizer (one of {', '.join(TOKENIZER_MARKS)})")
+    if not any(name in VOCABULARY_FILES for name in names):
+        faults.append(f"no tokenizer (one of {', '.join(VOCABULARY_FILES)})")
     faults += _unreadable(folder, names)
     if faults:
-        raise InputError(f"source model folder {folder}: " + "; ".join(faults))
-    tokenizer = [name for name in names if name in TOKENIZER_FILES]
+        raise InputError(f"{what} folder {folder}: " + "; ".join(faults))
+    tokenizer = tokenizer_inputs(folder)
     weights = [name for name in names if any(fnmatch(name, pattern) for pattern in MODEL_FILES)]
     return SourceModel(
         model=_folder(folder, sorted({*weights, *tokenizer}), index, f"model folder {folder}"),
         tokenizer=_folder(folder, tokenizer, index, f"tokenizer of {folder}"),
     )
+
+
+def helper_model(config: LocalModel | HubModel, data_root: Path, index: Path) -> SourceModel:
+    """A helper model: a folder below the data root, or on the hub; checked like a source model.
+
+    Raises:
+        InputError: it is missing, lies elsewhere or lacks something.
+    """
+    if isinstance(config, HubModel):
+        return hub_model(config)
+    _below(config, data_root)
+    return local_model(config, data_root, index, what="helper model")
+
+
+def helper_tokenizer(config: LocalModel | HubModel, data_root: Path, index: Path) -> External:
+    """The tokenizer of a helper model alone; its folder needs no weights.
+
+    Raises:
+        InputError: it is missing, lies elsewhere or has no tokenizer.
+    """
+    if isinstance(config, HubModel):
+        return hub_model(config).tokenizer
+    folder = _below(config, data_root)
+    if not folder.is_dir():
+        raise InputError(f"helper model {config.name!r}: there is no folder {folder}")
+    if not has_tokenizer(folder):
+        raise InputError(f"helper model folder {folder}: no tokenizer (one of {', '.join(VOCABULARY_FILES)})")
+    return _folder(folder, tokenizer_inputs(folder), index, f"tokenizer of {folder}")
+
+
+def _below(config: LocalModel, data_root: Path) -> Path:
+    folder = data_root / config.path
+    # By the names alone, as for files.
+    if not Path(os.path.normpath(folder)).is_relative_to(os.path.normpath(data_root)):
+        raise InputError(
+            f"helper model {config.name!r}: {config.path} leads out of the data root {data_root} "
+            "(set it with --data-root or LANGADAPT_DATA_ROOT)"
+        )
+    return folder
 
 
 def _unreadable(folder: Path, names: Iterable[str]) -> list[str]:
@@ -204,7 +240,8 @@ def hub_model(config: HubModel) -> SourceModel:
         )
 
     return SourceModel(
-        model=external("model", MODEL_FILES + TOKENIZER_FILES), tokenizer=external("tokenizer", TOKENIZER_FILES)
+        model=external("model", MODEL_FILES + HUB_TOKENIZER_FILES),
+        tokenizer=external("tokenizer", HUB_TOKENIZER_FILES),
     )
 
 
@@ -230,6 +267,6 @@ def _download(repository: str, commit: str, patterns: tuple[str, ...]) -> Path:
 
     with _hub_errors(f"model {repository}@{commit}"):
         folder = Path(snapshot_download(repository, revision=commit, allow_patterns=list(patterns)))
-    if not any((folder / name).is_file() for name in TOKENIZER_MARKS):
-        raise InputError(f"model {repository}@{commit} has no tokenizer (one of {', '.join(TOKENIZER_MARKS)})")
+    if not any((folder / name).is_file() for name in VOCABULARY_FILES):
+        raise InputError(f"model {repository}@{commit} has no tokenizer (one of {', '.join(VOCABULARY_FILES)})")
     return folder

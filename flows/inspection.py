@@ -1,11 +1,12 @@
 """Looking into a store: a run's record, an artifact, SQL over the tables, garbage."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from configs.load import ConfigError
+from configs.faults import ConfigError
 from flows.settings import Settings, open_store
 from storage.store import Store
 
@@ -41,10 +42,11 @@ def run_record(store: Store, run_id: str) -> dict[str, Any]:
     return dict(record)
 
 
-def newest_runs(where: Settings, limit: int) -> list[dict[str, Any]]:
-    """The records of the `limit` newest runs, newest first."""
+def newest_runs(where: Settings, limit: int | None = None) -> Iterator[dict[str, Any]]:
+    """The records of the runs, newest first, at most `limit`; each is read when it is asked for."""
     store = open_store(where)
-    return [run_record(store, run_id) for run_id in sorted(store.runs(), reverse=True)[:limit]]
+    for run_id in sorted(store.runs(), reverse=True)[:limit]:
+        yield run_record(store, run_id)
 
 
 def run_query(where: Settings, sql: str | None, limit: int) -> tuple[list[str], list[list[Any]], int]:

@@ -16,10 +16,25 @@ from flows.plan import PlannedNode, make_plan
 from flows.runs import RunRecord, RunRequest, RunResult, load_report, new_run_id, stage_row
 from flows.settings import Settings, open_store
 from storage.store import ArtifactRef, Store
-from tasks.contract import load_stage
+from tasks.contract import InputError, load_stage
+from tasks.isolation import StageFailed
 
 LOG_LINES = 10_000
+FAILED = "failed: "
 NodeRunner = Callable[[Node, Mapping[str, ArtifactRef], bool], NodeOutcome]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Parts of a run that may be left out where their input cannot be used or their stage fails.
+
+    Attributes:
+        nodes: ids of the nodes that may be.
+        without: a node that needs some of them, made to do without, given their ids and why each is left out.
+    """
+
+    nodes: frozenset[str]
+    without: Callable[[Node, Mapping[str, str]], Node]
 
 
 @dataclass(frozen=True)
@@ -33,6 +48,7 @@ class Preparation:
     store: Store
     plan: tuple[PlannedNode, ...]
     run_id: str
+    tolerance: Tolerance | None = None
 
 
 def prepare(request: RunRequest, where: Settings) -> Preparation:
@@ -62,9 +78,19 @@ def drive(prepared: Preparation, run_node: NodeRunner) -> RunResult:
     record = RunRecord.start(prepared.run_id, prepared.request, prepared.run)
     record.save(store)
     artifacts: dict[str, ArtifactRef] = {}
+    may_fail = frozenset() if prepared.tolerance is None else prepared.tolerance.nodes
     try:
-        for node in prepared.nodes:
-            outcome = run_node(node, artifacts, node.id in prepared.forced)
+        for planned in prepared.nodes:
+            node = _with_what_is_there(planned, prepared.tolerance, record.left_out)
+            if node is None:
+                continue
+            try:
+                outcome = run_node(node, artifacts, node.id in prepared.forced)
+            except (InputError, StageFailed) as error:
+                if node.id not in may_fail:
+                    raise
+                record.left_out[node.id] = _reason(error)
+                continue
             artifacts[node.id] = outcome.artifact
             record.outcomes.append(outcome)
             record.save(store)
@@ -78,14 +104,30 @@ def drive(prepared: Preparation, run_node: NodeRunner) -> RunResult:
     return RunResult(record.run_id, tuple(record.outcomes), results, report, round(time.monotonic() - started, 2))
 
 
+def _reason(error: InputError | StageFailed) -> str:
+    """Why a node is left out, in a line or few; a failure is told from input that cannot be used by `FAILED`."""
+    return str(error) if isinstance(error, InputError) else FAILED + str(error).partition("\n")[0]
+
+
+def _with_what_is_there(node: Node, tolerance: Tolerance | None, left_out: dict[str, str]) -> Node | None:
+    """`node`, or what it becomes without what is left out; None, and a line in `left_out`, where it is left out too."""
+    missing = [source for source in node.inputs.values() if source in left_out]
+    if not missing or tolerance is None:
+        return node
+    if node.id in tolerance.nodes:
+        left_out[node.id] = left_out[missing[0]]
+        return None
+    return tolerance.without(node, left_out)
+
+
 def _write_report(record: RunRecord, store: Store) -> tuple[str | None, tuple[dict[str, object], ...]]:
     data = load_report(store, record.outcomes)
     if data is None:
         return None, ()
-    from tasks.report.render import render_html  # jinja2
+    from tasks.report.pages import html  # jinja2
 
     rows = [stage_row(outcome) for outcome in record.outcomes]
-    page = render_html(data, rows).encode()
+    page = html(data, rows).encode()
     return store.write_run(record.run_id, "report.html", page), tuple(data["results"])
 
 

@@ -12,6 +12,8 @@ from flows.execution import NodeOutcome
 from flows.graph import run_name
 from storage.store import Store
 
+REPORTS = ("report", "comparison")
+
 
 @dataclass(frozen=True)
 class RunRequest:
@@ -51,6 +53,7 @@ class RunRecord:
     finished_at: str | None = None
     error: str | None = None
     outcomes: list[NodeOutcome] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def start(cls, run_id: str, request: RunRequest, run: RunConfig) -> "RunRecord":
@@ -72,6 +75,7 @@ class RunRecord:
             "status": self.status,
             "error": self.error,
             "stages": [stage_row(outcome) for outcome in self.outcomes],
+            "left_out": self.left_out,
             "artifacts": [{"stage": item.artifact.stage, "key": item.artifact.key} for item in self.outcomes],
             "config": self.config,
         }
@@ -135,7 +139,7 @@ class RunResult:
 
 def load_report(store: Store, outcomes: Sequence[NodeOutcome]) -> dict[str, Any] | None:
     """The data of the run's report; None when the run has none."""
-    built = [outcome for outcome in outcomes if outcome.stage == "report"]
+    built = [outcome for outcome in outcomes if outcome.stage in REPORTS]
     if not built:
         return None
     data: dict[str, Any] = json.loads((store.open(built[-1].artifact) / "report.json").read_text(encoding="utf-8"))

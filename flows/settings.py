@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from configs.load import ConfigError
+from configs.faults import ConfigError
 from storage.store import Store
 
 DEFAULT_STORE = ".langadapt"

@@ -1,15 +1,20 @@
 """Checking all configuration files at once."""
 
 import itertools
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
-from configs.load import ConfigError, Kind, available, compose, load_language
-from configs.schema import FileSource
+from configs.faults import ConfigError
+from configs.load import Kind, available, compose, load_language, load_recipe
+from configs.schema import FileSource, LanguageConfig, MappingConfig
 
 
 def validate_all(data_root: Path) -> dict[str, Any]:
     """Read every YAML and compose every language x model x recipe.
+
+    A recipe is not combined with a language that lacks the parallel text that it reads.
 
     Args:
         data_root: folder in which local sources are looked for; a missing one is a note, not a fault.
@@ -19,20 +24,25 @@ def validate_all(data_root: Path) -> dict[str, Any]:
     """
     kinds = {kind: available(kind) for kind in get_args(Kind)}
     faults: dict[str, None] = {}
-    combinations = list(itertools.product(*kinds.values()))
+    languages, initialisers = _readable_languages(kinds["languages"]), _initialisers(kinds["recipes"])
+    combinations = [
+        (language, model, recipe)
+        for language, model, recipe in itertools.product(*kinds.values())
+        if _has_text(languages.get(language), initialisers.get(recipe))
+    ]
     for language, model, recipe in combinations:
         try:
             compose(language, model, recipe)
         except ConfigError as error:
             faults.setdefault(str(error))
-    notes: list[str] = []
-    for name in kinds["languages"]:
-        try:
-            language_config = load_language(name)
-        except ConfigError:
-            continue
-        bitext = () if language_config.bitext is None else language_config.bitext.sources
-        files = [item for item in (*language_config.corpus.sources, *bitext) if isinstance(item, FileSource)]
+    notes = [
+        f"language {name} has no bitext: only recipes that read none are for it"
+        for name, config in languages.items()
+        if config.bitext is None
+    ]
+    for name, config in languages.items():
+        bitexts = [item for bitext in config.bitexts.values() for item in bitext.sources]
+        files = [item for item in (*config.corpus.sources, *bitexts) if isinstance(item, FileSource)]
         notes += [
             f"language {name}: source {source.name}: no file {data_root / source.path}"
             for source in files
@@ -44,3 +54,28 @@ def validate_all(data_root: Path) -> dict[str, Any]:
         "faults": list(faults),
         "notes": list(dict.fromkeys(notes)),
     }
+
+
+def _readable_languages(names: Iterable[str]) -> dict[str, LanguageConfig]:
+    """The languages that can be read, by name; the faults of the others show where they are composed."""
+    found = {}
+    for name in names:
+        with suppress(ConfigError):
+            found[name] = load_language(name)
+    return found
+
+
+def _initialisers(names: Iterable[str]) -> dict[str, MappingConfig]:
+    """The initialisers of the recipes that can be read, by the recipe's name."""
+    found = {}
+    for name in names:
+        with suppress(ConfigError):
+            found[name] = load_recipe(name).mapping
+    return found
+
+
+def _has_text(language: LanguageConfig | None, mapping: MappingConfig | None) -> bool:
+    """Whether the language has all parallel text that the initialiser reads; where one is not known, yes."""
+    if language is None or mapping is None:
+        return True
+    return set(mapping.languages(language.source_language)) <= set(language.bitexts)

@@ -105,9 +105,11 @@ STAGE_MODULES: dict[str, str] = {
     "counts": "tasks.alignment.counts_stage",
     "mapping": "tasks.embeddings.mapping_stage",
     "initial-model": "tasks.embeddings.initial_model_stage",
+    "embeddings": "tasks.embeddings.embeddings_stage",
     "training": "tasks.training.stage",
     "evaluation": "tasks.evaluation.stage",
     "report": "tasks.report.stage",
+    "comparison": "tasks.report.comparison_stage",
 }
 
 

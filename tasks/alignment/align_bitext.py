@@ -20,8 +20,8 @@ from tasks.alignment.encoded_bitext import (
     Units,
     encode_bitext,
     frequencies,
-    load_tokenizer,
     lowercased,
+    unit_tokenizer,
 )
 from tasks.alignment.joined_links import joined_links
 from tasks.alignment.links import Int32, parts, sort_links
@@ -93,7 +93,7 @@ def _folder(work: Path, name: str) -> Path:
 def _encoded(context: StageContext) -> EncodedBitext:
     def tokenizers() -> Any:
         return tuple(
-            load_tokenizer(context.inputs[name], role)
+            unit_tokenizer(context.inputs[name], role)
             for name, role in (("source_tokenizer", "source tokenizer"), ("tokenizer", "target tokenizer"))
         )
 

@@ -21,7 +21,7 @@ from tasks.alignment.unit_encoder import Tokenizer, UnitEncoder
 from tasks.alignment.units import Unit, vocabulary
 from tasks.alignment.word_texts import word_of_unit
 from tasks.contract import InputError
-from tasks.tokenizer.load import load_tokenizer as load_transformers_tokenizer
+from tasks.pretrained import load_tokenizer
 
 BATCH_ROWS = 8192
 BLOCK_TOKENS = 2**22
@@ -38,13 +38,13 @@ _DTYPES: dict[str, npt.DTypeLike] = {
 }
 
 
-def load_tokenizer(folder: Path, role: str) -> Tokenizer:
-    """The fast tokenizer of a Hugging Face folder, as `AutoTokenizer` loads it from local files.
+def unit_tokenizer(folder: Path, role: str) -> Tokenizer:
+    """What a `UnitEncoder` needs of the tokenizer in a Hugging Face folder.
 
     Raises:
         InputError: there is none that can be loaded, or it has no fast implementation (no character offsets).
     """
-    tokenizer = load_transformers_tokenizer(folder, role)
+    tokenizer = load_tokenizer(folder, role)
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()

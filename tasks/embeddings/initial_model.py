@@ -1,167 +1,182 @@
-"""A causal language model with its vocabulary replaced."""
+"""A causal language model with its vocabulary replaced, written without ever being loaded whole."""
 
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import nn
 
-from tasks.contract import InputError
-from tasks.embeddings.new_table import check_table, new_table
-from tasks.embeddings.token_mapping import TokenMapping
-
-# Fields of a generation config that hold token ids of the old vocabulary.
-_OLD_IDS = (
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "suppress_tokens",
-    "begin_suppress_tokens",
-    "bad_words_ids",
-    "force_words_ids",
-    "sequence_bias",
-    "decoder_start_token_id",
+from configs.schema import InitialModelConfig
+from tasks.contract import InputError, Progress, no_progress
+from tasks.embeddings.model_config import NewVocabulary, new_config, new_generation_config, save_configs
+from tasks.embeddings.new_table import NewRows, TableName, new_table
+from tasks.embeddings.safetensors_reader import DTYPES, StoredTensor
+from tasks.embeddings.safetensors_writer import (
+    NewTensor,
+    shard_names,
+    size_of,
+    tensor_bytes,
+    write_index,
+    write_safetensors,
 )
-_SAMPLING = {"temperature": 1.0, "top_p": 1.0, "min_p": None, "typical_p": 1.0, "top_k": 50}
+from tasks.embeddings.stored_model import StoredModel, open_model
+from tasks.pretrained import load_generation_config
+
+ROLE = "source model"  # in errors
+_STORED_AS = {"float32": "F32", "bfloat16": "BF16"}
 
 
-def load_source_model(folder: Path, dtype: str) -> Any:
-    """The causal language model in `folder`, on the CPU, from safetensors only.
+@dataclass(frozen=True)
+class WrittenModel:
+    """What was written.
 
-    Args:
-        folder: Hugging Face model folder.
-        dtype: "source", "float32" or "bfloat16".
+    Attributes:
+        rows: rows of the vocabulary tables.
+        parameters: numbers in all tensors.
+        bytes: bytes of all tensors.
+        dtype: number format of the vocabulary tables, "bfloat16".
+        tied: whether the LM head is the input embeddings.
+        drawn: rows drawn at random.
+    """
+
+    rows: int
+    parameters: int
+    bytes: int
+    dtype: str
+    tied: bool
+    drawn: int
+
+
+def open_source(folder: Path) -> StoredModel:
+    """The source model in `folder`; nothing but headers is read.
 
     Raises:
-        InputError: no config.json, no safetensors weights, or weights that do not fit the config.
+        InputError: as `open_model`, or its weights are quantised.
     """
-    from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
-
-    if not (folder / "config.json").is_file():
-        raise InputError(f"source model: {folder} has no config.json; give the folder of a Hugging Face model")
-    if not any(folder.glob("*.safetensors")):
-        found = sorted(path.name for path in [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")])
+    source = open_model(folder, ROLE)
+    if quantisation := getattr(source.model.config, "quantization_config", None):
+        method = quantisation.get("quant_method") if isinstance(quantisation, dict) else quantisation
         raise InputError(
-            f"source model: {folder} has no .safetensors weights (found: {', '.join(found) or 'no weights'}); "
-            "pickled weights are not loaded: convert them to safetensors first"
+            f"{ROLE}: the weights in {folder.name!r} are quantised (quantization_config in config.json: {method}); "
+            "take the version of the model in float32, bfloat16 or float16"
         )
-    wanted = "auto" if dtype == "source" else getattr(torch, dtype)
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        model, info = AutoModelForCausalLM.from_pretrained(
-            str(folder),
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-            **{_dtype_argument(): wanted},
-        )
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        raise InputError(f"source model: {folder} cannot be loaded: {error}") from error
-    finally:
-        if bars:
-            logging.enable_progress_bar()
-    if info["missing_keys"]:
-        raise InputError(f"source model: {folder} has no weights for {', '.join(sorted(info['missing_keys'])[:5])}")
-    return model.eval()
+    return source
 
 
-def replace_vocabulary(model: Any, mapping: TokenMapping, seed: int | None) -> dict[str, Any]:
-    """Give `model` the new vocabulary: input embeddings and, where it has its own, LM head, each from its own rows.
+def write_initial_model(
+    source: StoredModel,
+    rows: Callable[[TableName], Sequence[NewRows]],
+    tokenizer: Any,
+    config: InitialModelConfig,
+    out: Path,
+    progress: Progress = no_progress,
+) -> WrittenModel:
+    """Write `source` with new vocabulary tables into `out`, each table from its own rows; all else is copied.
 
-    The modules stay (with what else they do: scaling, ties); only their parameters are exchanged. Transformers' own
-    resizing, which draws new rows from a dense covariance, is not used.
+    Tensors are copied piece by piece into files that correspond to the source's, so beside one old and one new table
+    nothing large is held. A tensor is changed to the number format asked for before rows are made of it.
 
     Args:
-        model: a causal language model with get_input_embeddings and get_output_embeddings.
-        mapping: from its vocabulary to the new one.
-        seed: seed of the rows that the mapping does not cover.
-
-    Returns:
-        For each table, what `check_table` found.
+        source: the source model.
+        rows: the new rows of a table, for each vocabulary that the model shall have.
+        tokenizer: the new tokenizer, whose special tokens the configuration gets.
+        config: number format, lengths of rows, padding.
+        out: folder; gets config.json, generation_config.json and the weights.
+        progress: told about bytes written.
 
     Raises:
-        InputError: the model has no LM head or fewer rows than the mapping reads, or its tables hold NaN.
+        InputError: the mapping does not belong to the source model, or the source's weights are not finite.
     """
-    embeddings, head = model.get_input_embeddings(), model.get_output_embeddings()
-    if not isinstance(embeddings, nn.Embedding) or not isinstance(head, nn.Linear):
-        raise InputError(f"source model: {type(model).__name__} has no embedding table and linear LM head")
-    tied = head.weight is embeddings.weight
-    old = {"input embeddings": embeddings.weight.data} | ({} if tied else {"LM head": head.weight.data})
-    report: dict[str, Any] = {"tied": tied}
-    new: dict[str, torch.Tensor] = {}
-    for position, (name, table) in enumerate(old.items()):
-        _check_source(name, table, mapping)
-        new[name] = new_table(table, mapping, _rng(seed, position))
-        report[name] = asdict(check_table(name, new[name], table, mapping))
-    _exchange(embeddings, new["input embeddings"])
-    if tied:
-        head.weight = embeddings.weight
-    else:
-        head.weight = nn.Parameter(new["LM head"], requires_grad=head.weight.requires_grad)
-    head.out_features = mapping.target_size
-    if head.bias is not None:
-        head.bias = nn.Parameter(new_table(head.bias.data, mapping, _rng(seed, 2)))
-    for config in {id(c): c for c in (model.config, model.config.get_text_config())}.values():
-        if hasattr(config, "vocab_size"):
-            config.vocab_size = mapping.target_size
-    if hasattr(model, "vocab_size"):
-        model.vocab_size = mapping.target_size
-    return report
+    names = shard_names(len(source.shards))
+    tables = {tensor.name: name for name, tensor in source.named_tables().items()}
+    writer = _Writer(tables, rows, config, progress, sum(t.size for shard in source.shards for t in shard.tensors))
+    dropped = {tensor.name for tensor in source.tables.copies}
+    places: dict[str, str] = {}
+    for shard, name in zip(source.shards, names, strict=True):
+        kept = [tensor for tensor in shard.tensors if tensor.name not in dropped]
+        write_safetensors(out / name, [writer.new_tensor(tensor) for tensor in kept])
+        places |= {tensor.name: name for tensor in kept}
+    if len(names) > 1:
+        write_index(out, places, writer.bytes, writer.parameters)
+    dtype = str(DTYPES[writer.stored_as(source.tables.input)]).removeprefix("torch.")
+    _write_configs(source, writer, tokenizer, dtype, out)
+    return WrittenModel(writer.rows, writer.parameters, writer.bytes, dtype, source.tables.tied, writer.drawn)
 
 
-def set_special_tokens(model: Any, tokenizer: Any) -> None:
-    """Put the ids of `tokenizer`'s special tokens into the model's config and generation config."""
-    for config in {id(c): c for c in (model.config, model.config.get_text_config())}.values():
-        for role in ("bos", "eos", "pad"):
-            setattr(config, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
-        for role in ("unk", "sep", "cls", "mask"):
-            if getattr(config, f"{role}_token_id", None) is not None:
-                setattr(config, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
-    embeddings = model.get_input_embeddings()
-    embeddings.padding_idx = tokenizer.pad_token_id
-    generation = model.generation_config
-    if generation is None:
-        return
-    for role in ("bos", "eos", "pad"):
-        setattr(generation, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
-    for name in _OLD_IDS:
-        if getattr(generation, name, None) is not None:
-            setattr(generation, name, None)
-    # Some published models ship sampling values without sampling, which transformers refuses to save.
-    if any(getattr(generation, name, None) not in (None, value) for name, value in _SAMPLING.items()):
-        generation.do_sample = True
+def _write_configs(source: StoredModel, writer: "_Writer", tokenizer: Any, dtype: str, out: Path) -> None:
+    vocabulary = NewVocabulary(tokenizer, writer.copies_of, writer.tokens, writer.rows)
+    known = source.model.config.get_text_config()
+    named = getattr(known, "dtype", None) or getattr(known, "torch_dtype", None)
+    kept = named is not None and writer.keeps_formats
+    config = new_config(source.model.config, vocabulary, None if kept else dtype)
+    old = load_generation_config(source.folder, ROLE) or source.model.generation_config
+    save_configs(config, new_generation_config(old, vocabulary), type(source.model).__name__, out)
 
 
-def _exchange(embeddings: nn.Embedding, table: torch.Tensor) -> None:
-    embeddings.weight = nn.Parameter(table, requires_grad=embeddings.weight.requires_grad)
-    embeddings.num_embeddings = table.shape[0]
-    embeddings.padding_idx = None
+class _Writer:
+    """Makes the tensors of the new model out of the source's, and counts them."""
 
+    def __init__(
+        self,
+        tables: dict[str, TableName],
+        rows: Callable[[TableName], Sequence[NewRows]],
+        config: InitialModelConfig,
+        progress: Progress,
+        source_bytes: int,
+    ) -> None:
+        self._tables, self._rows_of, self._config = tables, rows, config
+        self._progress, self._source_bytes, self._done = progress, source_bytes, 0
+        self.parameters = self.bytes = 0
+        self._parts = rows("LM head's bias")  # the mappings alone: no row of it is given as numbers
+        self.tokens = sum(part.mapping.target_size for part in self._parts)
+        multiple = config.pad_to_multiple or 1
+        self.rows = -(-self.tokens // multiple) * multiple
+        self.drawn = sum(len(part.drawn) for part in self._parts)
+        self.keeps_formats = config.dtype == "source"
 
-def _check_source(name: str, table: torch.Tensor, mapping: TokenMapping) -> None:
-    if len(mapping.source_ids) and int(mapping.source_ids.max()) >= table.shape[0]:
-        raise InputError(
-            f"source model: the mapping reads token {int(mapping.source_ids.max())} of the source tokenizer, but the "
-            f"{name} have {table.shape[0]} rows; model and tokenizer do not belong together"
-        )
-    finite = torch.isfinite(table[: mapping.source_size].sum(dim=1, dtype=torch.float32))
-    if not bool(finite.all()):
-        row = int(torch.nonzero(~finite)[0])
-        raise InputError(f"source model: row {row} of the {name} is not finite; its weights are damaged")
+    def copies_of(self, source_id: int) -> list[int]:
+        """The new tokens whose rows are copies of the source's row `source_id`, ascending."""
+        found, start = [], 0
+        for part in self._parts:
+            found += (start + part.copied[part.copied_from == source_id]).tolist()
+            start += part.mapping.target_size
+        return found
 
+    def stored_as(self, tensor: StoredTensor) -> str:
+        """Safetensors' name of the number format in which `tensor` is written."""
+        return tensor.dtype if tensor.dtype not in DTYPES else _STORED_AS.get(self._config.dtype, tensor.dtype)
 
-def _rng(seed: int | None, table: int) -> np.random.Generator:
-    """An own stream of random numbers for each table."""
-    return np.random.default_rng([0 if seed is None else seed, table])
+    def new_tensor(self, tensor: StoredTensor) -> NewTensor:
+        """The tensor to write for `tensor`; its bytes are made when they are asked for."""
+        dtype, name = self.stored_as(tensor), self._tables.get(tensor.name)
+        shape = tensor.shape if name is None else (self.rows, *tensor.shape[1:])
+        size = size_of(dtype, shape) if dtype in DTYPES else tensor.size
+        self.parameters += prod(shape)
+        self.bytes += size
+        chunks = self._copied(tensor, dtype) if name is None else self._replaced(tensor, dtype, name)
+        return NewTensor(tensor.name, dtype, shape, size, chunks)
 
+    def _copied(self, tensor: StoredTensor, dtype: str) -> Iterator[bytes | bytearray]:
+        chunk: bytes | bytearray
+        for chunk in tensor.chunks():
+            if tensor.dtype in DTYPES:
+                values = torch.frombuffer(chunk, dtype=DTYPES[tensor.dtype])
+                if bool(torch.isnan(values).any()):
+                    raise InputError(f"{ROLE}: {tensor.name!r} holds NaN; its weights are damaged")
+                if dtype != tensor.dtype:
+                    chunk = values.to(DTYPES[dtype]).view(torch.uint8).numpy().tobytes()
+            yield chunk
+        self._advance(tensor)
 
-def _dtype_argument() -> str:
-    """The name of from_pretrained's number format: `dtype`, or `torch_dtype` before transformers 4.56."""
-    import transformers
-    from packaging.version import Version
+    def _replaced(self, tensor: StoredTensor, dtype: str, name: TableName) -> Iterator[bytes]:
+        old = tensor.read().to(DTYPES[dtype])
+        new = new_table(name, old, self._rows_of(name), self._config.norms, self.rows)
+        del old
+        yield from tensor_bytes(new)
+        self._advance(tensor)
 
-    return "dtype" if Version(transformers.__version__) >= Version("4.56") else "torch_dtype"
+    def _advance(self, tensor: StoredTensor) -> None:
+        self._done += tensor.size
+        self._progress(self._done, self._source_bytes, "bytes", tensor.name)

@@ -56,6 +56,22 @@ class SourcePieces:
         order = np.argsort(positions[known], kind="stable")
         return positions[known][order], ids[known][order]
 
+    def has_unknown(self, keys: Sequence[str]) -> NDArray[np.bool_]:
+        """Which keys the source tokenizer cannot cut without its unknown token: bool [keys].
+
+        Bytes that are no whole character count as known where the source has a token for each.
+        """
+        parts = [(n, part) for n, key in enumerate(keys) for part in filter(None, _ESCAPED_BYTE.split(key))]
+        texts = [(n, part) for n, part in parts if not _ESCAPED_BYTE.fullmatch(part)]
+        positions, ids = self._encode([part for _, part in texts])
+        outside = ids >= len(self._vocabulary)
+        unknown = outside | self._vocabulary.special[np.where(outside, 0, ids)]
+        found = np.zeros(len(keys), dtype=bool)
+        found[np.array([n for n, _ in texts], dtype=np.int64)[positions[unknown]]] = True
+        lost = [n for n, part in parts if _ESCAPED_BYTE.fullmatch(part) and ord(part) - 0xDC00 not in self._byte_ids]
+        found[lost] = True
+        return found
+
     def _encode(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if self._keeps_spaces:
             encodings = self._exact.encode_batch(texts, add_special_tokens=False)

@@ -1,70 +1,13 @@
-"""Opens what is evaluated: the model, its tokenizer, the reference tokenizer and the text."""
+"""What an evaluation reads and where it runs: the text, the device."""
 
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow.parquet as pq
 import torch
 
 from tasks.contract import InputError
-
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
-
-
-def load_tokenizer(folder: Path, role: str) -> Any:
-    """The tokenizer in `folder`, from its files alone.
-
-    Raises:
-        InputError: the folder has no tokenizer, or one that transformers cannot read.
-    """
-    from transformers import AutoTokenizer
-
-    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
-        raise InputError(
-            f"{role}: {folder.name!r} has no tokenizer (none of {', '.join(TOKENIZER_FILES)}); "
-            "save the model's tokenizer beside it with tokenizer.save_pretrained()"
-        )
-    try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise InputError(f"{role}: the tokenizer in {folder.name!r} cannot be read: {error}") from error
-
-
-def load_model(folder: Path, precision: Literal["float32", "source"], device: torch.device) -> Any:
-    """The causal language model in `folder`, from safetensors, in evaluation mode on `device`.
-
-    Args:
-        folder: Hugging Face model folder.
-        precision: 'float32' widens the weights; 'source' keeps the format they are saved in.
-        device: where it goes.
-
-    Raises:
-        InputError: the folder holds no such model.
-    """
-    from transformers import AutoModelForCausalLM
-
-    if not (folder / "config.json").is_file() or not any(folder.glob("*.safetensors")):
-        raise InputError(
-            f"model: {folder.name!r} needs config.json and safetensors weights; "
-            "save the model with model.save_pretrained(..., safe_serialization=True)"
-        )
-    options: dict[str, Any] = {_dtype_option(): torch.float32 if precision == "float32" else "auto"}
-    try:
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, **options
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise InputError(f"model: {folder.name!r} cannot be loaded: {error}") from error
-    return model.to(device).eval()
-
-
-def _dtype_option() -> str:
-    """Name of from_pretrained's argument: `dtype` since transformers 4.56, `torch_dtype` before."""
-    from transformers import __version__
-
-    major, minor = (int(part) for part in __version__.split(".")[:2])
-    return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
 
 
 def pick_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from configs.schema import EvaluationConfig
 from tasks.contract import Stage, StageContext, StageResult
@@ -29,8 +29,9 @@ def run(context: StageContext) -> StageResult:
 
     from storage.tables import write_table
     from tasks.evaluation.generation import generation_speed
-    from tasks.evaluation.loading import load_model, load_tokenizer, pick_device, read_texts
+    from tasks.evaluation.loading import pick_device, read_texts
     from tasks.evaluation.metrics import compute
+    from tasks.pretrained import load_causal_model, load_tokenizer
 
     config: EvaluationConfig = context.config
     if config.threads:
@@ -38,7 +39,9 @@ def run(context: StageContext) -> StageResult:
     texts = read_texts(context.inputs["corpus"], config.split, config.max_sentences)
     tokenizer = load_tokenizer(context.inputs["model"], "model")
     reference = load_tokenizer(context.inputs["reference_tokenizer"], "reference tokenizer")
-    model = load_model(context.inputs["model"], config.precision, pick_device(config.device))
+    device = pick_device(config.device)
+    precision: torch.dtype | Literal["auto"] = torch.float32 if config.precision == "float32" else "auto"
+    model = load_causal_model(context.inputs["model"], "model", precision).to(device)
     start = time.perf_counter()
     totals = measure(model, tokenizer, reference, texts, context)
     seconds = time.perf_counter() - start

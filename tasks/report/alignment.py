@@ -17,13 +17,22 @@ SIZES = {
 
 
 def alignment(artifacts: Sequence[Artifact]) -> Row | None:
-    """Iterations and sizes of the alignment; None where the run has none."""
+    """Iterations and sizes of the alignment; None where the run has none.
+
+    Where several source languages are aligned, the node's label follows each direction and size.
+    """
     found = [artifact for artifact in of_stage(artifacts, "alignment", "counts") if artifact.folder is not None]
     if not found:
         return None
-    iterations = [row for artifact in found for row in artifact.rows("iterations.parquet")]
-    sizes = []
-    for name, label in SIZES.items():
-        paths = [artifact.folder / name for artifact in found if artifact.folder is not None]
-        sizes += [{"name": label, "count": pq.read_metadata(path).num_rows} for path in paths if path.is_file()]
+    several = sum(artifact.stage == "alignment" for artifact in found) > 1
+    iterations: list[Row] = []
+    sizes: list[Row] = []
+    for artifact in found:
+        which = f", {artifact.label}" if several else ""
+        rows = artifact.rows("iterations.parquet")
+        iterations += [{**row, "direction": f"{row['direction']}{which}"} for row in rows]
+        for name, label in SIZES.items():
+            if artifact.folder is not None and (artifact.folder / name).is_file():
+                count = pq.read_metadata(artifact.folder / name).num_rows
+                sizes.append({"name": f"{label}{which}", "count": count})
     return {"iterations": iterations, "sizes": sizes}

@@ -45,12 +45,15 @@ class Artifact:
         rows: list[Row] = [] if table is None else table.to_pylist()
         return rows
 
+    def text(self, name: str) -> str | None:
+        """The text file `name`; None where it is not there."""
+        path = None if self.folder is None else self.folder / name
+        return None if path is None or not path.is_file() else path.read_text(encoding="utf-8")
+
     def manifest(self) -> Row:
         """The manifest; empty where there is none."""
-        path = None if self.folder is None else self.folder / MANIFEST
-        if path is None or not path.is_file():
-            return {}
-        manifest: Row = json.loads(path.read_text(encoding="utf-8"))
+        text = self.text(MANIFEST)
+        manifest: Row = {} if text is None else json.loads(text)
         return manifest
 
 

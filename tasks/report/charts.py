@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from tasks.report.data import Row
-from tasks.report.display import count, number, percent
-from tasks.report.svg import NARROW, Bar, Series, bar_chart, line_chart
+from tasks.report.display import count, number, percent, visible
+from tasks.report.svg import COLOURS, NARROW, Bar, Cloud, Series, bar_chart, line_chart, scatter_chart
 
 
 def loss_charts(losses: Sequence[Row]) -> list[Row]:
@@ -43,6 +43,29 @@ def entropy_chart(mapping: Row) -> Markup:
         for row in mapping["entropy"]
     ]
     return bar_chart(bars, "entropy of the row (nats)", "rows", "Rows of the mapping by entropy", NARROW)
+
+
+def embeddings_chart(embeddings: Row) -> Markup:
+    """Old and new tokens on the principal plane of their embeddings; new ones by origin, most frequent origin first.
+
+    Origins beyond the colours there are share the last one.
+    """
+    groups: dict[str, list[tuple[float, float, str]]] = {}
+    texts: dict[str, int] = {}
+    for row in embeddings["points"]:
+        name = "source tokens" if row["side"] == "source" else f"new: {row['origin']}".replace("_", " ")
+        groups.setdefault(name, []).append((row["x"], row["y"], visible(row["token"])))
+        texts[name] = texts.get(name, 0) + (row["frequency"] or 0)
+    new = sorted((name for name in groups if name != "source tokens"), key=lambda name: (-texts[name], name))
+    room = COLOURS - 1
+    clouds = [Cloud("source tokens", groups.get("source tokens", []))]
+    clouds += [Cloud(name, groups[name]) for name in new[: room - 1]]
+    rest = [point for name in new[room - 1 :] for point in groups[name]]
+    if rest:
+        clouds.append(Cloud(new[room - 1] if len(new) == room else "new: other origins", rest))
+    shares = [f" ({percent(share)} of the variance)" for share in embeddings["variance"] or []] or ["", ""]
+    labels = (f"first principal axis{shares[0]}", f"second{shares[1]}")
+    return scatter_chart(clouds, *labels, "Source and new tokens by their input embeddings")
 
 
 def perplexity_chart(alignment: Row) -> Markup:

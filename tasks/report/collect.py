@@ -8,12 +8,14 @@ from tasks.report.alignment import alignment
 from tasks.report.artifacts import find_artifacts
 from tasks.report.corpora import corpora
 from tasks.report.data import ReportData
+from tasks.report.embeddings import embeddings
 from tasks.report.losses import losses
 from tasks.report.mapping import mapping
 from tasks.report.results import headline, results
 from tasks.report.segmentation import fertility, segmentation
+from tasks.report.segmenter import source_segmenter, target_segmenter
 from tasks.report.stages import libraries, stages
-from tasks.report.vocabulary import source_vocabulary, target_vocabulary
+from tasks.report.verification import verification
 
 
 def collect(config: ReportConfig, inputs: Mapping[str, Path]) -> ReportData:
@@ -25,7 +27,7 @@ def collect(config: ReportConfig, inputs: Mapping[str, Path]) -> ReportData:
             be given: 'source_tokenizer' and 'source_model', folders of a source model that is no node of the run.
     """
     artifacts = find_artifacts(config.nodes, inputs)
-    source, target = source_vocabulary(artifacts, inputs), target_vocabulary(artifacts)
+    source, target = source_segmenter(artifacts, inputs), target_segmenter(artifacts)
     rows, totals = results(artifacts)
     return ReportData(
         title=config.title,
@@ -41,7 +43,9 @@ def collect(config: ReportConfig, inputs: Mapping[str, Path]) -> ReportData:
         fertility=fertility(artifacts),
         segmentation=segmentation(artifacts, source, target),
         alignment=alignment(artifacts),
-        mapping=mapping(artifacts, source, target),
+        mapping=mapping(artifacts),
+        verification=verification(artifacts),
+        embeddings=embeddings(artifacts),
         losses=losses(artifacts),
         stages=stages(artifacts),
         libraries=libraries(artifacts),

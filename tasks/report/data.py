@@ -27,9 +27,13 @@ class ReportData:
         fertility: the rows of fertility.parquet.
         segmentation: text, source and target (lists of the tokens' text, or None).
         alignment: iterations (rows of iterations.parquet) and sizes [{name, count}].
-        mapping: size, coverage, origins [{origin, rows, share, frequency_share, entropy}], entropy
-            [{low, high, rows, frequency_share}], examples [{origin, tokens [{token, frequency, entropy,
-            sources [{token, weight}]}]}].
+        mapping: size, coverage, bands [{tokens, text_share, covered, origins [{origin, share}]}], origins
+            [{origin, rows, share, frequency_share, entropy}], entropy [{low, high, rows, frequency_share}], examples
+            [{origin, tokens [{token, frequency, entropy, sources [{token, weight}]}]}].
+        verification: of the initial model: checks [{name, status, message, figures [{name, value}]}], counts (checks by
+            status), lengths [{table, rows ('source', 'new'), values (quantiles of the rows' lengths)}].
+        embeddings: similarity (rows of similarity.parquet), neighbours [{token, origin, frequency, sources
+            [{token, cosine}]}], points (rows of projection.parquet), variance (share on each axis).
         losses: node, label, detail, steps, tokens, first, last, points [{step, loss, learning_rate}].
         stages: node, stage, label, key, digest, seconds, bytes, memory_bytes, started_at, host, summary, config.
         libraries: version of each library, by name.
@@ -49,6 +53,8 @@ class ReportData:
     segmentation: list[Row] = field(default_factory=list)
     alignment: Row | None = None
     mapping: Row | None = None
+    verification: Row | None = None
+    embeddings: Row | None = None
     losses: list[Row] = field(default_factory=list)
     stages: list[Row] = field(default_factory=list)
     libraries: dict[str, str] = field(default_factory=dict)
@@ -67,7 +73,12 @@ def from_dict(values: Row) -> ReportData:
 
 def to_json(data: ReportData) -> str:
     """The text of report.json."""
-    return json.dumps(as_dict(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    return dumps(as_dict(data))
+
+
+def dumps(values: Row) -> str:
+    """JSON types as the text of a file."""
+    return json.dumps(values, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:

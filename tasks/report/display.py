@@ -64,6 +64,13 @@ def _shows(character: str) -> bool:
     return character in JOINERS or not unicodedata.category(character).startswith("C")
 
 
+def figure(value: object) -> str:
+    """A value of any kind: a count, a number or text."""
+    if isinstance(value, str):
+        return visible(value)
+    return count(value) if isinstance(value, int) else number(value) if isinstance(value, float) else "–"
+
+
 def label(metric: str) -> str:
     """The name of a metric for people: 'bits_per_byte' is 'bits per byte'."""
     return metric.replace("_", " ")

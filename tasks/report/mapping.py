@@ -1,18 +1,21 @@
 """How good the token mapping is, in figures and in rows that a person can judge."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import regex
 
+from tasks.embeddings.dense_files import read_dense_ids
 from tasks.report.artifacts import Artifact, of_stage
+from tasks.report.coverage import bands
 from tasks.report.data import Row
-from tasks.report.vocabulary import Vocabulary
 
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 EVIDENCE = "aligned"
-FALLBACK = "fallback"
+NO_EVIDENCE = "^(fallback|random)"  # origins of rows that nothing known of the token made
 EVIDENCE_EXAMPLES = 30
 OTHER_EXAMPLES = 15
 SOURCES = 5
@@ -21,28 +24,48 @@ SEARCHED = 5000
 LETTERS = regex.compile(r"\p{L}\p{M}*\p{L}\p{M}*\p{L}")
 
 
-def mapping(artifacts: Sequence[Artifact], source: Vocabulary | None, target: Vocabulary | None) -> Row | None:
+def mapping(artifacts: Sequence[Artifact]) -> Row | None:
     """Rows by origin, entropies and examples of the mapping; None where the run has none."""
     for artifact in of_stage(artifacts, "mapping"):
         tokens = artifact.table("tokens.parquet")
         if tokens is not None:
-            weights = artifact.table("mapping.parquet")
+            share, by_rank = weighted_coverage(tokens, artifact.folder)
             return {
                 "size": tokens.num_rows,
-                "coverage": coverage(tokens),
+                "coverage": share,
+                "bands": by_rank,
                 "origins": origins(tokens),
                 "entropy": entropy_histogram(tokens),
-                "examples": examples(tokens, weights, source, target),
+                "examples": examples(tokens, artifact),
             }
     return None
 
 
-def coverage(tokens: pa.Table) -> float | None:
-    """Share of the training text's tokens whose rows are made of source tokens, without a fallback."""
+def weighted_coverage(tokens: pa.Table, folder: Path | None) -> tuple[float | None, list[Row]]:
+    """Share of the training text in tokens with `evidence`, and the same by rank of frequency.
+
+    Args:
+        tokens: tokens.parquet of a mapping.
+        folder: the mapping's folder, for rows that are given as numbers.
+    """
+    made = evidence(tokens, folder)
     frequency = _floats(tokens, "frequency")
-    evidence = pc.invert(pc.starts_with(tokens["origin"], FALLBACK)).to_numpy()
-    covered = evidence & (_floats(tokens, "sources") > 0)
-    return float(frequency[covered].sum() / frequency.sum()) if frequency.sum() else None
+    share = float(frequency[made].sum() / frequency.sum()) if frequency.sum() else None
+    return share, bands(tokens, made)
+
+
+def evidence(tokens: pa.Table, folder: Path | None = None) -> Bools:
+    """Which rows are made of source tokens or given as numbers, and not by a fallback or at random: bool [tokens]."""
+    found: Bools = given(tokens, folder) & ~pc.match_substring_regex(tokens["origin"], NO_EVIDENCE).to_numpy()
+    return found
+
+
+def given(tokens: pa.Table, folder: Path | None) -> Bools:
+    """Which rows the mapping gives, as a mean of source rows or as numbers; the others are drawn: bool [tokens]."""
+    found = _floats(tokens, "sources") > 0
+    if folder is not None:
+        found[read_dense_ids(folder, len(found))] = True
+    return found
 
 
 def origins(tokens: pa.Table) -> list[Row]:
@@ -84,13 +107,14 @@ def entropy_histogram(tokens: pa.Table) -> list[Row]:
     ]
 
 
-def examples(
-    tokens: pa.Table, weights: pa.Table | None, source: Vocabulary | None, target: Vocabulary | None
-) -> list[Row]:
+def examples(tokens: pa.Table, artifact: Artifact) -> list[Row]:
     """Frequent target tokens of each origin with their strongest source tokens.
 
-    Of the aligned ones, tokens of at least three letters: whether 'the' was mapped right is hard to see. Without the
-    source tokenizer a source token is named by mapping's own `top_source`, where it is some row's strongest.
+    Of the aligned ones, tokens of at least three letters: whether 'the' was mapped right is hard to see.
+
+    Args:
+        tokens: tokens.parquet of the mapping.
+        artifact: the mapping, with the weights and the source tokens' text.
     """
     groups = []
     for row in origins(tokens):
@@ -98,27 +122,22 @@ def examples(
         if chosen:
             groups.append({"origin": row["origin"], "tokens": chosen})
     ids = [token["target_id"] for group in groups for token in group["tokens"]]
-    found = _sources(weights, ids) if weights is not None else {}
-    names = _top_names(tokens, weights) if weights is not None and source is None else {}
+    found = _sources(artifact.table("mapping.parquet"), ids)
+    names = _names(artifact.table("source_tokens.parquet"))
     for group in groups:
-        group["tokens"] = [_example(token, found.get(token["target_id"], []), names, source, target)
-                           for token in group["tokens"]]  # fmt: skip
+        group["tokens"] = [_example(token, found.get(token["target_id"], []), names) for token in group["tokens"]]
     return sorted(groups, key=lambda group: group["origin"] != EVIDENCE)
 
 
-def _example(
-    token: Row, sources: list[Row], names: dict[int, str], source: Vocabulary | None, target: Vocabulary | None
-) -> Row:
-    def name(source_id: int) -> str:
-        return names.get(source_id, f"#{source_id}") if source is None else source.token(source_id)
-
+def _example(token: Row, sources: list[Row], names: dict[int, str]) -> Row:
     return {
-        "token": target.token(token["target_id"]) if target is not None and target.byte_level else token["token"],
+        "token": token["text"],
         "frequency": token["frequency"],
         "entropy": token["entropy"],
         "count": token["sources"],
-        "sources": [{"token": name(row["source_id"]), "weight": row["weight"]} for row in sources],
-    }
+        "sources": [{"token": names.get(row["source_id"], f"#{row['source_id']}"), "weight": row["weight"]}
+                    for row in sources],
+    }  # fmt: skip
 
 
 def _frequent(tokens: pa.Table, origin: str) -> list[Row]:
@@ -128,12 +147,14 @@ def _frequent(tokens: pa.Table, origin: str) -> list[Row]:
         found: list[Row] = rows.slice(0, OTHER_EXAMPLES).to_pylist()
         return found
     candidates: list[Row] = rows.slice(0, SEARCHED).to_pylist()
-    return [row for row in candidates if LETTERS.search(row["token"])][:EVIDENCE_EXAMPLES]
+    return [row for row in candidates if LETTERS.search(row["text"])][:EVIDENCE_EXAMPLES]
 
 
-def _sources(weights: pa.Table, ids: list[int]) -> dict[int, list[Row]]:
+def _sources(weights: pa.Table | None, ids: list[int]) -> dict[int, list[Row]]:
     """The strongest source tokens of the rows `ids`; mapping.parquet has each row's strongest first."""
     found: dict[int, list[Row]] = {}
+    if weights is None:
+        return found
     rows = weights.filter(pc.is_in(weights["target_id"], value_set=pa.array(ids, weights["target_id"].type)))
     for row in rows.to_pylist():
         shown = found.setdefault(row["target_id"], [])
@@ -142,11 +163,9 @@ def _sources(weights: pa.Table, ids: list[int]) -> dict[int, list[Row]]:
     return found
 
 
-def _top_names(tokens: pa.Table, weights: pa.Table) -> dict[int, str]:
-    """Names of the source tokens that are the strongest of some row."""
-    strongest = weights.group_by("target_id", use_threads=False).aggregate([("source_id", "first")])
-    joined = strongest.join(tokens.select(["target_id", "top_source"]), "target_id", join_type="inner")
-    return dict(zip(joined["source_id_first"].to_pylist(), joined["top_source"].to_pylist(), strict=True))
+def _names(tokens: pa.Table | None) -> dict[int, str]:
+    """The readable text of each source token that some row is made of."""
+    return {} if tokens is None else dict(zip(tokens["source_id"].to_pylist(), tokens["text"].to_pylist(), strict=True))
 
 
 def _floats(tokens: pa.Table, column: str) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":

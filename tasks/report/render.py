@@ -9,9 +9,10 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from tasks.report import display
-from tasks.report.charts import bits_chart, entropy_chart, loss_charts, perplexity_chart
+from tasks.report.charts import bits_chart, embeddings_chart, entropy_chart, loss_charts, perplexity_chart
 from tasks.report.data import ReportData, Row, as_dict
 from tasks.report.tables import results_table, stage_table
+from tasks.report.verification import QUANTILES, warnings
 
 
 def render_html(data: ReportData | Row, run_stages: Sequence[Row] | None) -> str:
@@ -28,8 +29,8 @@ def render_html(data: ReportData | Row, run_stages: Sequence[Row] | None) -> str
     """
     report = as_dict(data)
     package = files("tasks.report")
-    template = _environment().from_string((package / "template.html").read_text(encoding="utf-8"))
-    mapping, alignment = report["mapping"], report["alignment"]
+    template = environment().from_string((package / "template.html").read_text(encoding="utf-8"))
+    mapping, alignment, embeddings = report["mapping"], report["alignment"], report["embeddings"]
     return template.render(
         report=report,
         style=Markup((package / "style.css").read_text(encoding="utf-8")),  # the project's own file
@@ -40,18 +41,22 @@ def render_html(data: ReportData | Row, run_stages: Sequence[Row] | None) -> str
         bits=bits_chart(report["results"]),
         losses=loss_charts(report["losses"]),
         entropy=entropy_chart(mapping) if mapping else "",
+        warnings=warnings(report["verification"]),
+        quantiles=list(QUANTILES.values()),
+        plane=embeddings_chart(embeddings) if embeddings else "",
         perplexity=perplexity_chart(alignment) if alignment else "",
     )
 
 
-def _environment() -> Environment:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    for name in ("number", "count", "percent", "size", "duration", "visible", "label"):
-        environment.filters[name] = getattr(display, name)
-    environment.filters["pretty"] = _pretty
-    environment.filters["visible_lines"] = _visible_lines
-    environment.filters["total"] = _total
-    return environment
+def environment() -> Environment:
+    """Jinja with the page's filters; everything is escaped, and a name that is not there is an error."""
+    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    for name in ("number", "count", "percent", "size", "duration", "visible", "label", "figure"):
+        made.filters[name] = getattr(display, name)
+    made.filters["pretty"] = _pretty
+    made.filters["visible_lines"] = _visible_lines
+    made.filters["total"] = _total
+    return made
 
 
 def _pretty(value: Any) -> str:

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from tasks.report.artifacts import Artifact, of_stage
 from tasks.report.data import Row
-from tasks.report.vocabulary import Vocabulary
+from tasks.report.segmenter import Segmenter
 
 SENTENCES = 5
 MIN_CHARACTERS = 20
@@ -23,7 +23,7 @@ def fertility(artifacts: Sequence[Artifact]) -> list[Row]:
     return sorted(rows, key=lambda row: row["tokenizer"] != "source")
 
 
-def segmentation(artifacts: Sequence[Artifact], source: Vocabulary | None, target: Vocabulary | None) -> list[Row]:
+def segmentation(artifacts: Sequence[Artifact], source: Segmenter | None, target: Segmenter | None) -> list[Row]:
     """Held-out sentences with their tokens under both tokenizers; none where there is no tokenizer or no text."""
     if source is None and target is None:
         return []

@@ -24,4 +24,4 @@ def run(context: StageContext) -> StageResult:
     return StageResult(summary=summary)
 
 
-STAGE = Stage(name="report", version=1, config=ReportConfig, run=run)
+STAGE = Stage(name="report", version=2, config=ReportConfig, run=run)

@@ -21,6 +21,14 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Cloud:
+    """Points of one kind: its name in the legend, and of each point where it is and what it is."""
+
+    name: str
+    points: Sequence[tuple[float, float, str]]
+
+
+@dataclass(frozen=True)
 class Bar:
     """A bar: what stands under it, its height, what is shown when the pointer is on it, and what stands above it."""
 
@@ -56,14 +64,37 @@ def line_chart(series: Sequence[Series], x_label: str, y_label: str, title: str,
             x, y = line.points[0]
             shape = f'<circle class="dot c{number % COLOURS}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="3"/>'
         parts.append(Markup(shape))
-    legend = Markup("")
-    if len(series) > 1:
-        names = [
-            Markup('<span><i class="key c{}"></i>{}</span>').format(number % COLOURS, line.name)
-            for number, line in enumerate(series)
+    return _figure(title, width, parts, _legend([line.name for line in series]))
+
+
+def scatter_chart(clouds: Sequence[Cloud], x_label: str, y_label: str, title: str, width: int = WIDE) -> Markup:
+    """A chart of points, each named where the pointer is on it, with a legend where there is more than one kind."""
+    points = [point for cloud in clouds for point in cloud.points]
+    if not points:
+        return Markup("")
+    xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+    spread = 0.05 * (max(ys) - min(ys)) or 0.5
+    frame = _Frame(width, min(xs), max(xs), min(ys) - spread, max(ys) + spread)
+    parts = [frame.axes(x_label, y_label, x_ticks=False)]
+    for number, cloud in enumerate(clouds):
+        parts += [
+            Markup('<circle class="dot c{}" cx="{:.1f}" cy="{:.1f}" r="2.5"><title>{}</title></circle>').format(
+                number % COLOURS, frame.x(x), frame.y(y), name
+            )
+            for x, y, name in cloud.points
         ]
-        legend = Markup('<figcaption class="legend">{}</figcaption>').format(Markup("").join(names))
-    return _figure(title, width, parts, legend)
+    return _figure(title, width, parts, _legend([cloud.name for cloud in clouds]))
+
+
+def _legend(names: Sequence[str]) -> Markup:
+    """Names with their colours; nothing where there is but one."""
+    if len(names) < 2:
+        return Markup("")
+    items = [
+        Markup('<span><i class="key c{}"></i>{}</span>').format(number % COLOURS, name)
+        for number, name in enumerate(names)
+    ]
+    return Markup('<figcaption class="legend">{}</figcaption>').format(Markup("").join(items))
 
 
 def bar_chart(bars: Sequence[Bar], x_label: str, y_label: str, title: str, width: int = WIDE) -> Markup:
@@ -97,14 +128,41 @@ def bar_chart(bars: Sequence[Bar], x_label: str, y_label: str, title: str, width
     return _figure(title, width, parts, Markup(""))
 
 
+def row_chart(bars: Sequence[Bar], title: str, width: int = WIDE, label_width: int = 150) -> Markup:
+    """Bars from left to right, one below the other: for names that are long, or many."""
+    if not bars:
+        return Markup("")
+    scale = (width - label_width - 70) / (max(bar.value for bar in bars) or 1.0)
+    parts = [
+        Markup(
+            '<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>'
+            '<rect class="bar" x="{}" y="{}" width="{:.1f}" height="18"><title>{}</title></rect>'
+            '<text class="value" x="{:.1f}" y="{}">{}</text>'
+        ).format(
+            label_width - 8,
+            number * 26 + 17,
+            bar.label,
+            label_width,
+            number * 26 + 4,
+            scale * bar.value,
+            bar.title,
+            label_width + scale * bar.value + 6,
+            number * 26 + 17,
+            bar.above,
+        )
+        for number, bar in enumerate(bars)
+    ]
+    return _figure(title, width, parts, Markup(""), height=26 * len(bars) + 4)
+
+
 def _padded(low: float, high: float) -> tuple[float, float]:
     margin = 0.05 * (high - low) or 0.5
     return low - margin if low < 0 or low > margin else 0.0, high + margin
 
 
-def _figure(title: str, width: int, parts: Sequence[Markup], legend: Markup) -> Markup:
+def _figure(title: str, width: int, parts: Sequence[Markup], legend: Markup, height: int = HEIGHT) -> Markup:
     drawing = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        width, HEIGHT, title, Markup("").join(parts)
+        width, height, title, Markup("").join(parts)
     )
     return Markup('<figure class="chart">{}{}</figure>').format(drawing, legend)
 

@@ -1,13 +1,16 @@
-"""From a SentencePiece BPE model to a Hugging Face tokenizer with the same segmentation."""
+"""From a SentencePiece model to a Hugging Face tokenizer with the same segmentation."""
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import sentencepiece as spm
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from tasks.tokenizer.sentencepiece_bpe import BOS, BOS_ID, EOS, SPACE, UNK
+from tasks.tokenizer.sentencepiece_training import SPACE
 
 
 def merges_of(processor: spm.SentencePieceProcessor) -> list[tuple[str, str]]:
@@ -37,49 +40,131 @@ def merges_of(processor: spm.SentencePieceProcessor) -> list[tuple[str, str]]:
 
 
 def fast_tokenizer(model: bytes) -> Tokenizer:
-    """The tokenizer of the SentencePiece model, with <s> put before every text and nothing after it.
+    """The tokenizer of a SentencePiece model, with BOS put before every text and nothing after it.
 
     Args:
-        model: content of a tokenizer.model made by `train_bpe`.
+        model: content of a tokenizer.model: BPE or unigram with byte fallback, identity normalisation and a space put
+            before the text, as `train_sentencepiece` makes it, or that of Llama 2 and Mistral.
+
+    Raises:
+        ValueError: the model has settings that would not be kept; the message names them.
     """
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    _check_settings(proto)
     processor = spm.SentencePieceProcessor(model_proto=model)
-    vocabulary = {processor.id_to_piece(i): i for i in range(processor.get_piece_size())}
-    tokenizer = Tokenizer(
-        models.BPE(
-            vocab=vocabulary,
-            merges=merges_of(processor),
-            unk_token=UNK,
-            fuse_unk=True,
-            byte_fallback=True,
-            dropout=None,
-        )
-    )
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in (UNK, BOS, EOS)])
+    controls = [processor.id_to_piece(i) for i in range(processor.get_piece_size()) if _special(processor, i)]
+    if is_unigram(model):
+        tokenizer = Tokenizer(_unigram(processor))
+        tokenizer.pre_tokenizer = _spelled_out(controls)
+    else:
+        tokenizer = Tokenizer(_bpe(processor))
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in controls])
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
+    bos = processor.id_to_piece(processor.bos_id())
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{BOS}:0 $A:0", pair=f"{BOS}:0 $A:0 {BOS}:1 $B:1", special_tokens=[(BOS, BOS_ID)]
+        single=f"{bos}:0 $A:0", pair=f"{bos}:0 $A:0 {bos}:1 $B:1", special_tokens=[(bos, processor.bos_id())]
     )
     return tokenizer
 
 
-def write_tokenizer(model: bytes, tokenizer: Tokenizer, folder: Path) -> None:
+def is_unigram(model: bytes) -> bool:
+    """Whether a SentencePiece model is a unigram model."""
+    trainer = sentencepiece_model_pb2.ModelProto.FromString(model).trainer_spec
+    return bool(trainer.model_type == trainer.UNIGRAM)
+
+
+def _special(processor: spm.SentencePieceProcessor, i: int) -> bool:
+    return bool(processor.is_control(i) or processor.is_unknown(i))
+
+
+def _bpe(processor: spm.SentencePieceProcessor) -> models.BPE:
+    return models.BPE(
+        vocab={processor.id_to_piece(i): i for i in range(processor.get_piece_size())},
+        merges=merges_of(processor),
+        unk_token=processor.id_to_piece(processor.unk_id()),
+        fuse_unk=True,
+        byte_fallback=True,
+        dropout=None,
+    )
+
+
+def _unigram(processor: spm.SentencePieceProcessor) -> models.Unigram:
+    vocabulary = [(processor.id_to_piece(i), float(processor.get_score(i))) for i in range(processor.get_piece_size())]
+    return models.Unigram(vocabulary, unk_id=processor.unk_id(), byte_fallback=True)
+
+
+def _spelled_out(controls: list[str]) -> Any:
+    """Cuts a text inside each byte or special token that it spells out ("<0x41>"), after the first character.
+
+    The unigram model of tokenizers would take these for words; SentencePiece does not.
+    """
+    names = [f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in controls if len(name) > 1]
+    return pre_tokenizers.Split(Regex("|".join(["<(?=0x[0-9A-F]{2}>)", *names])), behavior="merged_with_previous")
+
+
+def _check_settings(proto: Any) -> None:
+    """Refuse what `fast_tokenizer` would not keep."""
+    trainer, rules = proto.trainer_spec, proto.normalizer_spec
+    faults = {
+        "a model type other than BPE and unigram": trainer.model_type not in (trainer.UNIGRAM, trainer.BPE),
+        "no byte fallback": not trainer.byte_fallback,
+        f"normalisation {rules.name!r}": bool(rules.precompiled_charsmap),
+        "extra white space removed": rules.remove_extra_whitespaces,
+        "no space put before the text": not rules.add_dummy_prefix,
+        "spaces left as they are": not rules.escape_whitespaces,
+        "the space at the end of words": trainer.treat_whitespace_as_suffix,
+        "no BOS token": trainer.bos_id < 0,
+        "user-defined pieces": any(piece.type == piece.USER_DEFINED for piece in proto.pieces),
+    }
+    found = [name for name, is_fault in faults.items() if is_fault]
+    if found:
+        raise ValueError(
+            f"a SentencePiece model with {', '.join(found)} is not converted here; put the tokenizer.json of the same "
+            "tokenizer beside it"
+        )
+
+
+def special_names(model: bytes) -> dict[str, str]:
+    """bos_token, eos_token and unk_token of a SentencePiece model, those that it has."""
+    processor = spm.SentencePieceProcessor(model_proto=model)
+    ids = {"bos_token": processor.bos_id(), "eos_token": processor.eos_id(), "unk_token": processor.unk_id()}
+    return {name: processor.id_to_piece(i) for name, i in ids.items() if i >= 0}
+
+
+def write_sentencepiece(
+    model: bytes, tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any] | None = None
+) -> None:
     """Write the files from which AutoTokenizer loads `tokenizer`, and the SentencePiece `model` beside them.
 
-    There is no padding token: training packs sequences, and a token that stands only for padding would be one more row
-    without a counterpart in most source models.
+    `settings` as in `write_fast`; None: the special tokens of the model.
     """
     (folder / "tokenizer.model").write_bytes(model)
+    write_fast(tokenizer, special_names(model) if settings is None else settings, folder)
+
+
+def write_fast(tokenizer: Tokenizer, settings: Mapping[str, Any], folder: Path) -> None:
+    """Write the files from which AutoTokenizer loads `tokenizer`.
+
+    A padding token is not made up: training packs sequences, and a token that stands only for padding would be one more
+    row without a counterpart in most source models.
+
+    Args:
+        tokenizer: the tokenizer.
+        settings: names of its special tokens (bos_token, eos_token, ...), and what else tokenizer_config.json shall
+            hold.
+        folder: where to.
+    """
     (folder / "tokenizer.json").write_text(tokenizer.to_str(pretty=False) + "\n", encoding="utf-8")
-    special = {"bos_token": BOS, "eos_token": EOS, "unk_token": UNK}
-    _write_json(folder / "special_tokens_map.json", special)
-    _write_json(
+    special = {name: value for name, value in settings.items() if name.endswith(("_token", "_special_tokens"))}
+    write_json(folder / "special_tokens_map.json", special)
+    write_json(
         folder / "tokenizer_config.json",
         {
-            **special,
             "pad_token": None,
+            **settings,
             "add_bos_token": True,
             "add_eos_token": False,
             "clean_up_tokenization_spaces": False,
@@ -89,5 +174,6 @@ def write_tokenizer(model: bytes, tokenizer: Tokenizer, folder: Path) -> None:
     )
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write `value` with sorted keys, so that the same value gives the same bytes."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")

@@ -19,8 +19,8 @@ def run(context: StageContext) -> StageResult:
     import pyarrow as pa
 
     from storage.tables import write_table
+    from tasks.pretrained import load_tokenizer
     from tasks.tokenizer.fertility import measure
-    from tasks.tokenizer.load import load_tokenizer
 
     config: FertilityConfig = context.config
     validation = context.inputs["corpus"] / "validation.parquet"

@@ -1,11 +1,12 @@
 """How often each token occurs in a text."""
 
 from collections.abc import Callable, Iterable
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+
+from tasks.tokenizer.cuts import cut
 
 
 def token_frequencies(
@@ -19,14 +20,11 @@ def token_frequencies(
         on_batch: called with the number of texts of each batch.
 
     Returns:
-        int64 [vocabulary size].
+        int64 [largest id + 1]; ids that no token has count 0.
     """
-    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    size = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
     counts = np.zeros(size, dtype=np.int64)
-    encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
     for texts in batches:
-        encodings = encode(texts, add_special_tokens=False)
-        ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), dtype=np.int64)
-        counts += np.bincount(ids, minlength=size)
+        counts += np.bincount(cut(tokenizer, texts).ids, minlength=size)
         on_batch(len(texts))
     return counts

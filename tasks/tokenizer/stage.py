@@ -1,56 +1,91 @@
-"""Stage `tokenizer`: a SentencePiece BPE vocabulary from the corpus, as a Hugging Face tokenizer."""
+"""Stage `tokenizer`: the target vocabulary as a Hugging Face tokenizer, made by the strategy that is configured."""
 
 import json
 import os
+from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from configs.schema import TokenizerConfig
 from tasks.contract import InputError, Stage, StageContext, StageResult
 
-_CHECK_BATCH = 2048
 _COUNT_BATCH = 8192
 
 
 def run(context: StageContext) -> StageResult:
-    """Train, convert, check and count; writes the tokenizer's files, self_check.json and frequencies.parquet.
+    """Make, check and count; writes the tokenizer's files, self_check.json and frequencies.parquet.
+
+    Inputs: `corpus`; `corpus.<code>` for each further language of the group; for 'train', if its special and added
+    tokens are to be kept, and for 'expand' `source_tokenizer`; for the proof of 'expand' `source_corpus` or `bitext`;
+    for 'existing' `helper`. Tokens are counted on the training split of `corpus` alone, the target language's.
 
     Raises:
-        InputError: the corpus has no training text, or the vocabulary size does not fit it.
+        InputError: the corpus has no training text, the vocabulary size does not fit it, or the tokenizer that the
+            strategy starts from cannot be used.
     """
     config: TokenizerConfig = context.config
     if config.threads:
         os.environ["RAYON_NUM_THREADS"] = str(config.threads)
 
+    from tasks.tokenizer.sample import count_rows
+    from tasks.tokenizer.strategies import Job, load_strategy
+    from tasks.tokenizer.training_text import TrainingText, corpora_of, source_texts_of, validation_texts
+
+    strategy = load_strategy(config)
+    corpora = corpora_of(context.inputs)
+    train = corpora[0] / "train.parquet"
+    rows = count_rows(train)
+    if rows == 0:
+        raise InputError("tokenizer: the training split has no text; check corpus.sources and their rejections")
+    texts = TrainingText(corpora, config)
+    context.progress(0, None, "sentences", "training" if strategy.reads_text else "copying")
+    clock = [perf_counter()]
+    job = Job(
+        config=config,
+        inputs=context.inputs,
+        out=context.out,
+        texts=texts,
+        validation=lambda: validation_texts(corpora),
+        source_texts=source_texts_of(context.inputs, config.seed),
+    )
+    made = strategy.make(job)
+    clock.append(perf_counter())
+
+    checked = strategy.check(job, made)
+    report = json.dumps(checked.report, indent=2, sort_keys=True)
+    (context.out / "self_check.json").write_text(report + "\n", encoding="utf-8")
+    clock.append(perf_counter())
+
+    counts = _count(context, made.tokenizer, train, rows)
+    clock.append(perf_counter())
+    return StageResult(
+        summary={
+            "vocab_size": len(counts),
+            "training_sentences": texts.sentences,
+            "tokens": int(counts.sum()),
+            "unused_tokens": int((counts == 0).sum()),
+            **checked.summary,
+        },
+        measurements=[
+            {"step": step, "seconds": end - start, "sentences": count}
+            for step, start, end, count in zip(
+                ("train" if strategy.reads_text else "copy", "self-check", "frequencies"),
+                clock[:-1],
+                clock[1:],
+                (texts.sentences, checked.sentences, rows),
+                strict=True,
+            )
+        ],
+    )
+
+
+def _count(context: StageContext, tokenizer: Any, train: Path, rows: int) -> Any:
+    """Occurrences of every token in the `rows` texts of `train`: int64 [largest id + 1]; writes frequencies.parquet."""
     import numpy as np
     import pyarrow as pa
 
     from storage.tables import read_batches, write_table
-    from tasks.tokenizer.convert import fast_tokenizer, write_tokenizer
     from tasks.tokenizer.frequencies import token_frequencies
-    from tasks.tokenizer.sample import count_rows, sample_texts
-    from tasks.tokenizer.self_check import check_tokenizer
-    from tasks.tokenizer.sentencepiece_bpe import train_bpe
-
-    corpus = context.inputs["corpus"]
-    train, validation = corpus / "train.parquet", corpus / "validation.parquet"
-    rows = count_rows(train)
-    if rows == 0:
-        raise InputError("tokenizer: the training split has no text; check corpus.sources and their rejections")
-    sentences = min(rows, config.max_sentences)
-    context.progress(0, None, "sentences", "training")
-    clock = [perf_counter()]
-    texts = (text for batch in sample_texts(train, config.max_sentences, config.seed) for text in batch)
-    model = train_bpe(texts, config)
-    tokenizer = fast_tokenizer(model)
-    write_tokenizer(model, tokenizer, context.out)
-    clock.append(perf_counter())
-
-    check = check_tokenizer(
-        model, tokenizer, (batch.column(0).to_pylist() for batch in read_batches(validation, ["text"], _CHECK_BATCH))
-    )
-    report = json.dumps(check.as_json(), indent=2, sort_keys=True)
-    (context.out / "self_check.json").write_text(report + "\n", encoding="utf-8")
-    clock.append(perf_counter())
 
     done = 0
 
@@ -59,33 +94,11 @@ def run(context: StageContext) -> StageResult:
         done += count
         context.progress(done, rows, "sentences", "counting tokens")
 
-    counts = token_frequencies(
-        tokenizer, (batch.column(0).to_pylist() for batch in read_batches(train, ["text"], _COUNT_BATCH)), counted
-    )
+    batches = (batch.column(0).to_pylist() for batch in read_batches(train, ["text"], _COUNT_BATCH))
+    counts = token_frequencies(tokenizer, batches, counted)
     ids = pa.array(np.arange(len(counts), dtype=np.int32))
     write_table(pa.table({"token_id": ids, "count": pa.array(counts)}), context.out / "frequencies.parquet")
-    clock.append(perf_counter())
-    return StageResult(
-        summary={
-            "vocab_size": len(counts),
-            "training_sentences": sentences,
-            "tokens": int(counts.sum()),
-            "unused_tokens": int((counts == 0).sum()),
-            "round_trip": check.round_trip,
-            "same_ids_as_sentencepiece": check.same_ids,
-            "awkward_strings_changed": len(check.awkward),
-        },
-        measurements=[
-            {"step": step, "seconds": end - start, "sentences": count}
-            for step, start, end, count in zip(
-                ("train", "self-check", "frequencies"),
-                clock[:-1],
-                clock[1:],
-                (sentences, check.sentences, rows),
-                strict=True,
-            )
-        ],
-    )
+    return counts
 
 
 STAGE = Stage(name="tokenizer", version=1, config=TokenizerConfig, run=run, isolated=True)

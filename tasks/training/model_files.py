@@ -1,4 +1,4 @@
-"""Loading a causal language model from a folder, and saving it as one."""
+"""The number format of a model folder, and saving a model as one."""
 
 import json
 import shutil
@@ -8,36 +8,10 @@ from typing import Any
 import torch
 
 from tasks.contract import InputError
-from tasks.training.text_encoder import copy_tokenizer
+from tasks.pretrained import copy_tokenizer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SAFETENSORS_NAMES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
-
-
-def load_model(folder: Path) -> Any:
-    """The model in `folder` (safetensors, no code of its own) with float32 weights, on the CPU.
-
-    Raises:
-        InputError: the folder holds no such model.
-    """
-    import transformers
-
-    version = tuple(int(part) for part in transformers.__version__.split(".")[:2])
-    dtype_name = "dtype" if version >= (4, 56) else "torch_dtype"
-    try:
-        return transformers.AutoModelForCausalLM.from_pretrained(
-            str(folder),
-            **{dtype_name: torch.float32},
-            attn_implementation="sdpa",
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-        )
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"the model in {folder} cannot be loaded (needed: config.json of a causal language model that transformers "
-            f"knows, and its weights as safetensors): {error}"
-        ) from error
 
 
 def stored_dtype(folder: Path) -> torch.dtype:

@@ -14,13 +14,16 @@ def run(context: StageContext) -> StageResult:
         InputError: model, text and configuration do not go together, or the training diverged.
         Interrupted: SIGTERM came after at least the state of one step was saved.
     """
+    import torch
+
+    from tasks.pretrained import load_causal_model
     from tasks.training.job import TrainingJob, run_job
-    from tasks.training.model_files import load_model, stored_dtype
+    from tasks.training.model_files import stored_dtype
     from tasks.training.text_encoder import TextEncoder
 
     source = context.inputs["model"]
     encoder = TextEncoder(source)
-    model = load_model(source)
+    model = load_causal_model(source, "model", torch.float32)
     return run_job(TrainingJob(model, encoder, source, context.config, stored_dtype(source)), context)
 
 

@@ -1,37 +1,19 @@
 """Text to token ids, with a tokenizer folder's own fast tokenizer."""
 
-import shutil
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tasks.contract import InputError
-
-TOKENIZER_FILES = (
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "merges.txt",
-    "sentencepiece.bpe.model",
-    "special_tokens_map.json",
-    "spiece.model",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-    "vocab.txt",
-)
+from tasks.pretrained import load_backend, load_tokenizer
 
 
 class TextEncoder:
     """Encodes documents as `BOS text EOS`.
 
-    `tokenizer.json` is used as it stands, because some versions of transformers rebuild a Llama tokenizer with
-    settings of their own; a folder without that file goes through AutoTokenizer. Special tokens spelled out in a text
+    `tokenizer.json` is used as it stands (see `load_backend`). Special tokens spelled out in a text
     (an HTML `<s>`, for instance) are encoded as plain text. A document gets only those of BOS and EOS that the
     tokenizer has.
 
@@ -48,11 +30,10 @@ class TextEncoder:
         Raises:
             InputError: the folder has no tokenizer that can be used.
         """
-        self._tokenizer, specials = _load(folder)
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        loaded = load_tokenizer(folder, "tokenizer")
+        self._tokenizer = load_backend(folder, "tokenizer", loaded)
         self._tokenizer.encode_special_tokens = True
-        self.bos, self.eos, self.pad = (specials[name] for name in ("bos_token", "eos_token", "pad_token"))
+        self.bos, self.eos, self.pad = loaded.bos_token_id, loaded.eos_token_id, loaded.pad_token_id
         self.size = max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.int32]:
@@ -62,27 +43,3 @@ class TextEncoder:
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         parts = chain.from_iterable((before, encoding.ids, after) for encoding in encodings)
         return np.fromiter(chain.from_iterable(parts), dtype=np.int32)
-
-
-def copy_tokenizer(folder: Path, out: Path) -> None:
-    """Copy the tokenizer's files from `folder` to `out`, byte for byte."""
-    for name in TOKENIZER_FILES:
-        if (folder / name).is_file():
-            shutil.copyfile(folder / name, out / name)
-
-
-def _load(folder: Path) -> tuple[Any, dict[str, int | None]]:
-    from tokenizers import Tokenizer
-    from transformers import AutoTokenizer
-
-    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
-        raise InputError(f"{folder} has no tokenizer: put tokenizer.json and tokenizer_config.json beside the model")
-    try:
-        loaded = AutoTokenizer.from_pretrained(
-            str(folder), use_fast=True, local_files_only=True, trust_remote_code=False
-        )
-        file = folder / "tokenizer.json"
-        backend = Tokenizer.from_file(str(file)) if file.is_file() else loaded.backend_tokenizer
-    except Exception as error:  # the Rust side raises plain Exception
-        raise InputError(f"the tokenizer in {folder} cannot be loaded as a fast tokenizer: {error}") from error
-    return backend, {name: getattr(loaded, f"{name}_id") for name in ("bos_token", "eos_token", "pad_token")}

@@ -8,13 +8,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from configs.load import available
 from storage.store import Store
 
 pytestmark = pytest.mark.e2e
 
 BEFORE_TRAINING = {
     "sample", "source.corpus", "source.tokenizer", "source.pretraining", "corpus", "bitext", "tokenizer", "fertility",
-    "alignment", "counts", "mapping", "initial-model", "evaluation.source", "evaluation.initial",
+    "alignment", "counts", "mapping", "initial-model", "embeddings", "evaluation.source", "evaluation.initial",
 }  # fmt: skip
 TRAINED = {"training.1", "training.2", "evaluation.1", "evaluation.2", "report"}
 
@@ -60,6 +61,32 @@ def test_another_recipe_shares_what_it_can(copied):
     assert cached(statuses) >= {"sample", "source.pretraining", "corpus", "tokenizer"}
     assert "alignment" not in statuses
     assert set(copied.statuses(recipe="random", until="mapping").values()) == {"Cached", "Completed"}
+
+
+FURTHER = """
+further_bitexts:
+  fr:
+    sources: [{kind: sample, name: other, side: both, sentences: 500, seed: 3}]
+    validation_share: 0.02
+    test_share: 0.03
+"""
+
+
+def test_a_further_source_language_is_aligned_beside_the_first_and_merged(copied, tmp_path, monkeypatch):
+    (tmp_path / "own" / "languages").mkdir(parents=True)
+    text = available("languages")["eo"].read_text(encoding="utf-8")
+    (tmp_path / "own" / "languages" / "eo.yaml").write_text(text + FURTHER, encoding="utf-8")
+    monkeypatch.setenv("LANGADAPT_CONFIG_DIR", str(tmp_path / "own"))
+    merged = "mapping.trans_tokenization.source_languages={en: 1, fr: 3}"
+    result = copied.run(merged, until="mapping")
+    statuses = {outcome.node: outcome.status for outcome in result.outcomes}
+    assert {node for node, status in statuses.items() if status != "Cached"} == {
+        "sample.2", "bitext.fr", "alignment.fr", "counts.fr", "mapping",
+    }  # fmt: skip
+    folder = Store(str(copied.store)).open(result.outcomes[-1].artifact)
+    entries = pq.read_table(folder / "mapping.parquet")
+    sums = entries.group_by("target_id").aggregate([("weight", "sum")])["weight_sum"].to_pylist()
+    assert sums == pytest.approx([1.0] * len(sums))
 
 
 def test_until_ends_early(copied):

@@ -99,6 +99,24 @@ def test_a_stage_in_the_store_is_cached_in_prefect(server, small, tmp_path):
         assert set(states.values()) == {expected}
 
 
+def test_a_comparison_is_a_flow_whose_shared_stages_are_tasks_once(server, small, copied):
+    options = [part for text in small for part in ("-o", text)]
+    arguments = [sys.executable, "-m", "flows.cli", "compare", "eo", "-i", "mean,trans-tokenization,sava"]
+    arguments += ["--prefect", "--json"]
+    environment = {**server, "LANGADAPT_STORE": str(copied.store)}
+    done = subprocess.run([*arguments, *options], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = {row["initialiser"]: row["skipped"] for row in json.loads(done.stdout)["results"]}
+    assert rows["mean"] is None
+    assert "helper" in rows["sava"]
+    _, states = _task_states(server, "compare eo tiny-english")
+    done = {name for name, state in states.items() if state == "Completed"}
+    assert done == {"mapping en-eo mean", "initial model eo mean", "evaluate eo initial mean", "compare eo"}
+    cached = {name for name, state in states.items() if state == "Cached"}
+    assert {"corpus eo", "tokenizer eo", "align en-eo", "mapping en-eo trans-tokenization"} <= cached
+    assert done | cached == set(states)
+
+
 def test_a_fault_of_the_input_fails_the_flow_without_a_retry(server, tmp_path):
     arguments = [sys.executable, "-m", "flows.cli", "run", "sw", "--until", "corpus", "--prefect"]
     environment = {**server, "LANGADAPT_STORE": str(tmp_path / "store"), "LANGADAPT_DATA_ROOT": str(tmp_path)}

@@ -1,12 +1,8 @@
 """Random initialisation: new rows drawn like old ones, special tokens and (by choice) shared tokens kept."""
 
-import numpy as np
-
-from tasks.embeddings.matching import NONE, identical_tokens, special_tokens
+from tasks.embeddings.copied_rows import assembled, copied_rows
 from tasks.embeddings.registry import Ingredients, Initialiser
 from tasks.embeddings.token_mapping import TokenMapping
-
-ORIGINS = ("random", "special", "shared")
 
 
 def build(given: Ingredients) -> TokenMapping:
@@ -15,16 +11,10 @@ def build(given: Ingredients) -> TokenMapping:
     Uncovered rows are drawn when the mapping is applied, from N(mean, standard deviation) of the source table in each
     dimension, with `config.seed`.
     """
-    specials = special_tokens(given.target, given.source)
-    shared = np.full(len(given.target), NONE, dtype=np.int64)
-    if given.config.copy_shared:
-        shared = identical_tokens(given.target, given.source)
-    source_ids = np.where(specials != NONE, specials, shared)
-    origin = np.where(specials != NONE, 1, np.where(shared != NONE, 2, 0)).astype(np.uint8)
-    rows = np.flatnonzero(source_ids != NONE)
-    return TokenMapping.from_coo(
-        rows, source_ids[rows], np.ones(len(rows)), (len(given.target), len(given.source)), origin, ORIGINS
-    )
+    copied = copied_rows(given.target, given.source)
+    if not given.config.copy_shared:
+        copied = copied.without_shared()
+    return assembled(copied, [], len(given.source), "random")
 
 
 METHOD = Initialiser(

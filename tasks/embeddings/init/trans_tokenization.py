@@ -4,23 +4,20 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from configs.schema import TransTokenizationConfig
+from tasks.embeddings.bilingual_dictionary import read_dictionary
 from tasks.embeddings.canonical import Vocabulary
 from tasks.embeddings.contained_tokens import contained_tokens
-from tasks.embeddings.matching import NONE, identical_tokens, special_tokens
+from tasks.embeddings.copied_rows import OwnRows, completed, copied_rows
+from tasks.embeddings.dictionary_pairs import dictionary_pairs
+from tasks.embeddings.matching import NONE, identical_tokens
+from tasks.embeddings.published_mapping import published_mapping
 from tasks.embeddings.registry import Ingredients, Initialiser, TokenPairs
+from tasks.embeddings.source_pieces import SourcePieces
 from tasks.embeddings.sparse_rows import SparseRows
 from tasks.embeddings.token_mapping import TokenMapping
+from tasks.embeddings.word_counts import read_translation_table, word_counts_of_alignment
 
-ORIGINS = (
-    "special",
-    "aligned",
-    "identical",
-    "smoothed",
-    "fallback-parts",
-    "fallback-decomposition",
-    "fallback-unknown",
-)
-_SPECIAL, _ALIGNED, _IDENTICAL, _SMOOTHED, _PARTS, _DECOMPOSITION, _UNKNOWN = range(7)
 _NUMBER_OR_PUNCTUATION = regex.compile(r" ?(?:\p{N}+|[\p{P}\p{S}]+)")
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -33,48 +30,91 @@ def build(given: Ingredients) -> TokenMapping:
     2. Counts: aligned pairs (those with a special token are left out), plus `config.smoothing` on the source token of
        the same text; a number or punctuation that the source does not have with this word start gets it on the same
        text with the other word start, else shared out over its source pieces (white space left out).
+       With several source languages, a token's row is the weighted mean of the rows of those languages that have
+       aligned pairs of it, each divided by its sum; smoothing alone counts only where no language has any.
     3. A token without counts: the mean of the rows of the longest tokens with counts that it contains, not
        overlapping (`contained_tokens`); else the mean of its source pieces; else the source's unknown token; uncovered
        where the source has none. Fallbacks read only rows of step 2, so no order of the vocabulary matters.
+
+    With a dictionary, its entries take the place of aligned pairs. With `compat: published`, see `published_mapping`.
 
     Differs from the published code, which reads rows that were themselves filled in, in an order that changes from run
     to run, cuts counts to integers, and weights sources that start a word twice.
 
     Raises:
+        InputError: a dictionary or translation table cannot be read.
         ValueError: no aligned pairs were given, or an id of theirs is out of range.
     """
-    target, source = given.target, given.source
+    settings = given.config.trans_tokenization or TransTokenizationConfig()
+    if settings.compat == "published":
+        return _published(given, settings)
+    target = given.target
+    copied = copied_rows(target, given.source).without_shared()
+    languages = _languages(given, settings)
+    aligned = [_aligned(pairs, target, given.source) for pairs, _ in languages]
+    identical, smoothed = _without_evidence(given)
+    counted = _counted(aligned, [weight for _, weight in languages], [identical, smoothed], len(target))
+    reasons = {"aligned": _joined(aligned), "identical": identical, "smoothed": smoothed}
+    rows_of = {name: np.unique(entries[0]) for name, entries in reasons.items()}
+    own = [OwnRows(name, rows, counted.take(rows)) for name, rows in rows_of.items()]
+    left = np.flatnonzero((counted.counts() == 0) & ~target.special)
+    return completed(given, copied, [*own, OwnRows("fallback-parts", left, _mean_of_parts(target, left, counted))])
+
+
+def _published(given: Ingredients, settings: TransTokenizationConfig) -> TokenMapping:
+    if given.tokenizers is None:
+        raise ValueError("trans-tokenization with compat 'published' needs both tokenizers")
+    if "translation_table" in given.files:
+        words = read_translation_table(given.files["translation_table"])
+    elif given.alignment is not None:
+        words = word_counts_of_alignment(given.alignment, given.source.tokens, given.target.tokens)
+    else:
+        raise ValueError("trans-tokenization with compat 'published' needs an alignment, or the aligner's table")
+    return published_mapping(words, given.tokenizers, (given.target, given.source), settings.min_count)
+
+
+def _languages(given: Ingredients, settings: TransTokenizationConfig) -> list[tuple[TokenPairs, float]]:
+    """The aligned pairs of each source language, with its weight."""
+    if "dictionary" in given.files:
+        if given.tokenizers is None:
+            raise ValueError("trans-tokenization with a dictionary needs both tokenizers")
+        cut = SourcePieces(given.tokenizers[0], given.target)
+        entries = read_dictionary(given.files["dictionary"])
+        return [(dictionary_pairs(entries, given.pieces, cut, len(given.source)), 1.0)]
+    if settings.source_languages:
+        missing = sorted(set(settings.source_languages) - set(given.pairs_of))
+        if missing:
+            raise ValueError(f"trans-tokenization needs aligned token pairs of source language {missing[0]!r}")
+        return [(given.pairs_of[code], weight) for code, weight in sorted(settings.source_languages.items())]
     if given.pairs is None:
         raise ValueError("trans-tokenization needs aligned token pairs")
-    specials = special_tokens(target, source)
-    aligned = _aligned(given.pairs, target, source)
-    identical, smoothed = _without_evidence(given)
-    entries = [aligned, identical, smoothed]
-    counted = SparseRows.from_coo(*_joined(entries), len(target)).positive().normalised()
-    origin = np.full(len(target), _UNKNOWN, dtype=np.uint8)
-    for (rows, _, counts), code in zip(reversed(entries), (_SMOOTHED, _IDENTICAL, _ALIGNED), strict=True):
-        origin[rows[counts > 0]] = code
-    origin[specials != NONE] = _SPECIAL
-    parts = _parts(target, counted, origin)
-    pieces = _pieces(given, origin)
-    unknown = np.flatnonzero((origin == _UNKNOWN) & ("unk" in source.roles))
-    all_entries = [
-        _one_to_one(np.flatnonzero(specials != NONE), specials),
-        (counted.row_of_entry(), counted.ids.astype(np.int64), counted.weights),
-        parts,
-        pieces,
-        _one_to_one(unknown, np.full(len(target), source.roles.get("unk", NONE))),
-    ]
-    return TokenMapping.from_coo(*_joined(all_entries), (len(target), len(source)), origin, ORIGINS)
+    return [(given.pairs, 1.0)]
+
+
+def _counted(aligned: list[Entries], weights: list[float], without_evidence: list[Entries], size: int) -> SparseRows:
+    """Rows of counts; over several languages, each row divided by its sum, their weighted sum."""
+    extra = _joined(without_evidence)
+    by_any = np.zeros(size, dtype=bool)
+    parts: list[Entries] = []
+    for own, weight in zip(aligned, weights, strict=True):
+        covered = np.zeros(size, dtype=bool)
+        covered[own[0]] = True
+        by_any |= covered
+        rows = SparseRows.from_coo(*_joined([own, _of_rows(extra, covered)]), size).positive()
+        scaled = rows if len(aligned) == 1 else rows.normalised()
+        parts.append((rows.row_of_entry(), rows.ids.astype(np.int64), weight * scaled.weights))
+    parts.append(_of_rows(extra, ~by_any))
+    return SparseRows.from_coo(*_joined(parts), size).positive()
+
+
+def _of_rows(entries: Entries, rows: NDArray[np.bool_]) -> Entries:
+    kept = rows[entries[0]]
+    return entries[0][kept], entries[1][kept], entries[2][kept]
 
 
 def _joined(entries: list[Entries]) -> Entries:
     rows, ids, weights = zip(*entries, strict=True)
     return np.concatenate(rows), np.concatenate(ids), np.concatenate(weights)
-
-
-def _one_to_one(rows: NDArray[np.int64], source_ids: NDArray[np.int64]) -> Entries:
-    return rows, source_ids[rows], np.ones(len(rows))
 
 
 def _aligned(pairs: TokenPairs, target: Vocabulary, source: Vocabulary) -> Entries:
@@ -126,23 +166,12 @@ def _other_word_start(target: Vocabulary, source: Vocabulary, rows: list[int]) -
     return {i: by_text[text] for i, text in wanted.items() if text in by_text}
 
 
-def _parts(target: Vocabulary, counted: SparseRows, origin: NDArray[np.uint8]) -> Entries:
-    """Mean of the rows of contained tokens, for rows without counts; sets their origin."""
-    has_counts = (counted.counts() > 0) & (origin != _SPECIAL)
-    rows = np.flatnonzero((origin == _UNKNOWN) & ~target.special)
-    positions, parts = contained_tokens(target, rows, np.flatnonzero(has_counts))
-    taken = counted.take(parts)
-    row_of_part = rows[positions]
-    origin[row_of_part] = _PARTS
-    return row_of_part[taken.row_of_entry()], taken.ids.astype(np.int64), taken.weights
-
-
-def _pieces(given: Ingredients, origin: NDArray[np.uint8]) -> Entries:
-    """Mean of the source tokenizer's pieces, for rows that are still unknown; sets their origin."""
-    rows = np.flatnonzero((origin == _UNKNOWN) & ~given.target.special)
-    positions, pieces = given.pieces.decompose([given.target.keys[i] for i in rows.tolist()])
-    origin[rows[positions]] = _DECOMPOSITION
-    return rows[positions], pieces, np.ones(len(pieces))
+def _mean_of_parts(target: Vocabulary, rows: NDArray[np.int64], counted: SparseRows) -> SparseRows:
+    """For each of `rows`, the mean of the rows of the tokens with counts that it contains; empty where it has none."""
+    known = np.flatnonzero((counted.counts() > 0) & ~target.special)
+    positions, parts = contained_tokens(target, rows, known)
+    taken = counted.take(parts).normalised()
+    return SparseRows.from_coo(positions[taken.row_of_entry()], taken.ids, taken.weights, len(rows)).normalised()
 
 
 METHOD = Initialiser(

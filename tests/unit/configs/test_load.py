@@ -22,13 +22,16 @@ def own_configs(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("language", "model", "recipe"),
-    itertools.product(available("languages"), available("models"), available("recipes")),
-)
-def test_every_shipped_combination_composes(language, model, recipe):
-    run = compose(language, model, recipe)
-    assert (run.language, run.model.name, run.recipe) == (language, model, recipe)
+@pytest.mark.parametrize("recipe", available("recipes"))
+def test_every_shipped_combination_composes(recipe):
+    """With every model and every language that has the parallel text that the recipe reads."""
+    mapping = load_recipe(recipe).mapping
+    languages = [load_language(name) for name in available("languages")]
+    fitting = [item.code for item in languages if {*mapping.languages(item.source_language)} <= {*item.bitexts}]
+    assert len(fitting) >= (1 if mapping.merged_languages() else 6)
+    for language, model in itertools.product(fitting, available("models")):
+        run = compose(language, model, recipe)
+        assert (run.language, run.model.name, run.recipe) == (language, model, recipe)
 
 
 def test_the_shipped_files_are_those_promised():
@@ -159,6 +162,28 @@ def test_trans_tokenization_needs_parallel_text(own_configs):
     with pytest.raises(ConfigError, match="has no `bitext`"):
         compose("xx", "tiny-english", "trans-tokenization")
     assert compose("xx", "tiny-english", "mean").bitext is None
+
+
+def test_several_source_languages_need_parallel_text_with_each():
+    run = compose("tt", "towerinstruct-7b", "hydratower")
+    assert list(run.bitexts_read) == ["en", "ru"]
+    message = r"merges the mapping of source language 'ru', but language 'sw' has no parallel text with it"
+    with pytest.raises(ConfigError, match=message):
+        compose("sw", "tiny-english", "hydratower")
+    with pytest.raises(
+        ConfigError, match=r"further_bitexts\.ru\.seed is 3 and corpus\.seed is 0: they must be the same"
+    ):
+        compose("tt", "towerinstruct-7b", "hydratower", ["further_bitexts.ru.seed=3"])
+    one = compose("tt", "towerinstruct-7b", "hydratower", ["mapping.trans_tokenization.source_languages={ru: 1}"])
+    assert list(one.bitexts_read) == ["ru"]
+    assert compose("tt", "towerinstruct-7b", "mean", ["further_bitexts.ru.seed=3"]).bitexts_read == {}
+
+
+def test_a_further_bitext_is_of_another_source_language(own_configs):
+    further = "further_bitexts: {en: {sources: [{kind: sample, side: both, sentences: 10}]}}\n"
+    (own_configs / "languages" / "xx.yaml").write_text(LANGUAGE + further)
+    with pytest.raises(ConfigError, match="further_bitexts names 'en'; the text with 'en' is `bitext`"):
+        load_language("xx")
 
 
 def test_a_folder_is_a_source_model(tmp_path):

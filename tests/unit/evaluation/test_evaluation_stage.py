@@ -123,7 +123,7 @@ def test_empty_or_missing_split_is_refused(model_folder, make_corpus, tmp_path, 
 
 def test_folder_without_tokenizer_or_weights_is_refused(make_model, make_corpus, model_folder, tmp_path):
     make_model().save_pretrained(tmp_path / "bare")
-    with pytest.raises(InputError, match="'bare' has no tokenizer"):
+    with pytest.raises(InputError, match="bare has no tokenizer"):
         evaluate(tmp_path / "bare", make_corpus(TEXTS), tmp_path / "out")
     (tmp_path / "empty").mkdir()
     for file in model_folder.iterdir():

@@ -5,6 +5,15 @@ from configs.schema import key_fields
 from flows.graph import build_graph, matching, up_to
 from tasks.contract import InputError
 
+TWO_SOURCES = """
+code: qq
+name: Testish
+corpus: {sources: [{kind: sample, side: target, sentences: 300}]}
+bitext: {sources: [{kind: sample, side: both, sentences: 300}]}
+further_bitexts:
+  ru: {sources: [{kind: sample, name: other, side: both, sentences: 200, seed: 5}]}
+"""
+
 
 def graph(tmp_path, recipe="trans-tokenization", language="eo", model="tiny-english", overrides=()):
     return build_graph(compose(language, model, recipe, overrides), tmp_path, tmp_path / "index")
@@ -35,6 +44,85 @@ def test_one_sample_serves_corpora_and_bitext(tmp_path):
 def test_recipes_without_alignment_have_none(tmp_path):
     stages = {node.stage for node in graph(tmp_path, "mean")}
     assert stages.isdisjoint({"bitext", "alignment", "counts"})
+
+
+def of_method(tmp_path, method, *overrides):
+    """The node `mapping` of a run with this initialiser, and all stages of the run."""
+    nodes = graph(tmp_path, "mean", overrides=[f"mapping.method={method}", *overrides])
+    return {node.id: node for node in nodes}["mapping"], {node.stage for node in nodes}
+
+
+@pytest.mark.parametrize(
+    ("method", "inputs", "made"),
+    [
+        ("random", set(), set()),
+        ("mean", set(), set()),
+        ("merge", set(), set()),
+        ("avg", {"source_model"}, set()),
+        ("align", {"corpus"}, set()),
+        ("trans-tokenization", {"counts"}, {"bitext", "alignment", "counts"}),
+        ("wechsel", {"corpus", "bitext", "alignment"}, {"bitext", "alignment"}),
+        ("blend", {"counts"}, {"bitext", "alignment", "counts"}),
+    ],
+)
+def test_the_mapping_reads_what_its_initialiser_needs(tmp_path, method, inputs, made):
+    mapping, stages = of_method(tmp_path, method)
+    assert set(mapping.inputs) == {"tokenizer", "source_tokenizer"} | inputs
+    assert stages & {"bitext", "alignment", "counts"} == made
+
+
+def test_several_source_languages_are_aligned_and_counted_one_by_one(tmp_path, monkeypatch):
+    (tmp_path / "own" / "languages").mkdir(parents=True)
+    (tmp_path / "own" / "languages" / "qq.yaml").write_text(TWO_SOURCES)
+    monkeypatch.setenv("LANGADAPT_CONFIG_DIR", str(tmp_path / "own"))
+    languages = "mapping.trans_tokenization.source_languages={en: 1, ru: 2}"
+    weights = "counts.corpus_weights={sample: 0.5, other: 2.0}"
+    nodes = {node.id: node for node in graph(tmp_path, language="qq", overrides=[languages, weights])}
+    assert set(nodes["mapping"].inputs) == {"tokenizer", "source_tokenizer", "counts.en", "counts.ru"}
+    assert nodes["mapping"].inputs["counts.ru"] == "counts.ru"
+    assert nodes["mapping"].inputs["counts.en"] == "counts"
+    assert nodes["counts.ru"].inputs["alignment"] == "alignment.ru"
+    assert nodes["alignment.ru"].inputs["bitext"] == "bitext.ru"
+    assert nodes["bitext.ru"].label == "bitext ru-qq"
+    assert nodes["counts"].config.corpus_weights == {"sample": 0.5}
+    assert nodes["counts.ru"].config.corpus_weights == {"other": 2.0}
+    alone = ids(graph(tmp_path, language="qq", overrides=["mapping.trans_tokenization.source_languages={ru: 1}"]))
+    assert {"bitext.ru", "alignment.ru", "counts.ru"} <= set(alone)
+    assert {"bitext", "alignment", "counts"}.isdisjoint(alone)
+    assert not any(name.endswith(".ru") for name in ids(graph(tmp_path, language="qq")))
+
+
+def test_a_blend_may_hold_a_mapping_from_one_and_from_several_source_languages(tmp_path, monkeypatch):
+    (tmp_path / "own" / "languages").mkdir(parents=True)
+    (tmp_path / "own" / "languages" / "qq.yaml").write_text(TWO_SOURCES)
+    monkeypatch.setenv("LANGADAPT_CONFIG_DIR", str(tmp_path / "own"))
+    several = "{method: trans-tokenization, settings: {trans_tokenization: {source_languages: {en: 1, ru: 1}}}}"
+    blend = f"mapping={{method: blend, blend: {{parts: [{{method: trans-tokenization}}, {several}]}}}}"
+    nodes = {node.id: node for node in graph(tmp_path, language="qq", overrides=[blend])}
+    assert set(nodes["mapping"].inputs) == {"tokenizer", "source_tokenizer", "counts", "counts.en", "counts.ru"}
+
+
+def test_a_helper_is_an_input_of_the_initialisers_that_need_one(tmp_path, write_model):
+    with pytest.raises(InputError, match=r"mapping\.method 'sava' needs a helper model of language 'eo'"):
+        of_method(tmp_path, "sava")
+    folder = write_model("config.json", "model.safetensors", "tokenizer.json")
+    helper = f"helper={{kind: local, name: small, path: {folder.relative_to(tmp_path)}}}"
+    mapping, _ = of_method(tmp_path, "sava", helper)
+    assert set(mapping.external) == {"helper"}
+    assert mapping.external["helper"].locate() == folder
+    assert set(mapping.inputs) == {"tokenizer", "source_tokenizer", "source_model"}
+    assert not of_method(tmp_path, "mean", helper)[0].external
+
+
+def test_files_of_an_initialiser_are_inputs_by_their_content(tmp_path):
+    word_list = "mapping={method: trans-tokenization, trans_tokenization: {dictionary: words.tsv}}"
+    with pytest.raises(InputError, match=r"mapping 'dictionary': there is no file .*words\.tsv"):
+        graph(tmp_path, "mean", overrides=[word_list])
+    (tmp_path / "words.tsv").write_text("dog\thundo\n")
+    nodes = graph(tmp_path, "mean", overrides=[word_list])
+    mapping = next(node for node in nodes if node.id == "mapping")
+    assert mapping.files["dictionary"].locate() == tmp_path / "words.tsv"
+    assert {node.stage for node in nodes}.isdisjoint({"bitext", "alignment", "counts"})
 
 
 def test_a_phase_is_a_node_and_each_model_is_evaluated(tmp_path):

@@ -59,6 +59,27 @@ def test_a_model_and_its_tokenizer_have_digests_of_their_own(tmp_path, model):
     assert after.model.digest != before.model.digest
 
 
+def test_a_tokenizer_is_what_it_is_read_from(tmp_path, model):
+    """Named chat templates count, and config.json where only that tells the tokenizer's class."""
+    config = model("config.json", "model.safetensors", "tokenizer.json")
+    folder = tmp_path / "model"
+
+    def digest():
+        return local_model(config, tmp_path, tmp_path / "index").tokenizer.digest
+
+    digests = [digest()]
+    (folder / "config.json").write_text('{"model_type": "llama"}')
+    digests.append(digest())
+    (folder / "tokenizer_config.json").write_text("{}")
+    digests.append(digest())
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates" / "tools.jinja").write_text("{{ tools }}")
+    digests.append(digest())
+    assert len(set(digests)) == 4
+    (folder / "config.json").write_text('{"model_type": "mistral"}')
+    assert digest() == digests[-1]
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [

@@ -24,6 +24,7 @@ NODES = (
     ("counts", "counts", "counts en-eo"),
     ("mapping", "mapping", "mapping en-eo"),
     ("initial-model", "initial-model", "initial model eo"),
+    ("embeddings", "embeddings", "embeddings eo"),
     ("training.1", "training", "train eo 1 embeddings"),
     ("training.2", "training", "train eo 2 outer-layers"),
     ("evaluation.source", "evaluation", "evaluate eo source"),
@@ -110,16 +111,53 @@ def mapping(folder: Path) -> None:
     for n, (name, origin) in enumerate(zip(names, origins, strict=True)):
         sources = 3 if origin == "aligned" else 0 if origin == "special" else 1
         entropy = 0.8979457 if sources == 3 else 0.0
-        rows.append({"target_id": n, "token": name, "origin": origin, "frequency": 1000 - 90 * n, "sources": sources,
+        rows.append({"target_id": n, "token": f"own {n}", "text": name, "origin": origin,
+                     "frequency": 1000 - 90 * n, "sources": sources,
                      "entropy": entropy, "top_source": f"▁top{n}" if sources else "", "top_weight": 0.6})  # fmt: skip
         weights += [{"target_id": n, "source_id": 30 + n + k, "weight": (0.6, 0.3, 0.1)[k]} for k in range(sources)]
     ids = [("target_id", pa.int32())]
-    schema = pa.schema([*ids, ("token", pa.string()), ("origin", pa.string()), ("frequency", pa.int64()),
-                        ("sources", pa.int32()), ("entropy", pa.float64()), ("top_source", pa.string()),
+    schema = pa.schema([*ids, ("token", pa.string()), ("text", pa.string()), ("origin", pa.string()),
+                        ("frequency", pa.int64()), ("sources", pa.int32()), ("entropy", pa.float64()),
+                        ("top_source", pa.string()),
                         ("top_weight", pa.float64())])  # fmt: skip
     write(folder, "tokens.parquet", rows, schema)
     write(folder, "mapping.parquet", weights,
           pa.schema([*ids, ("source_id", pa.int32()), ("weight", pa.float64())]))  # fmt: skip
+    used = sorted({row["source_id"] for row in weights})
+    write(folder, "source_tokens.parquet", [{"source_id": n, "token": f"s{n}", "text": f"▁src{n}"} for n in used])
+
+
+WARNED = "logits of new tokens"
+
+
+def initial_model(folder: Path) -> None:
+    lengths = {name: value for value, name in enumerate(("0", "0.01", "0.25", "0.5", "0.75", "0.99", "1"), start=1)}
+    checks = [
+        {"name": "row lengths of the LM head", "status": "passed", "message": "", "rows": [],
+         "figures": {"source": lengths, "new": {name: value / 8 for name, value in lengths.items()}}},
+        {"name": "fertility", "status": "passed", "message": "", "rows": [],
+         "figures": {"before": {"tokens_per_word": 3.43}, "after": {"tokens_per_word": 1.5}}},
+        {"name": "round trip", "status": "skipped", "message": "no held-out text", "rows": [], "figures": {}},
+        {"name": "zero rows of the LM head", "status": "warning", "message": "2 rows are <zero>", "rows": [3, 4],
+         "figures": {"rows": 2}},
+        {"name": WARNED, "status": "warning", "figures": {}},
+    ]  # fmt: skip
+    (folder / "verification.json").write_text(json.dumps({"checks": checks}))
+
+
+def embeddings(folder: Path) -> None:
+    write(folder, "similarity.parquet",
+          [{"table": table, "reference": "source", "similarity": 0.91, "deviation": 0.05, "tokens": 60, "anchors": 30}
+           for table in ("input", "head")])  # fmt: skip
+    write(folder, "neighbours.parquet",
+          [{"table": table, "target_id": n, "token": f"▁nova{n}", "origin": "aligned", "frequency": 99 - n,
+            "rank": rank, "source_id": rank, "source_token": NASTY[rank - 1], "cosine": 0.9 - 0.1 * rank}
+           for table in ("input", "head") for n in range(3) for rank in (1, 2)])  # fmt: skip
+    origins = ["aligned", "identical", "smoothed", "special", "fallback-parts", "fallback-mean", "merged"]
+    write(folder, "projection.parquet",
+          [{"side": "source" if n < 9 else "target", "token_id": n, "token": NASTY[n % len(NASTY)],
+            "origin": None if n < 9 else origins[n % 7], "frequency": None if n < 9 else 100 - n % 7,
+            "x": math.cos(n), "y": math.sin(3 * n)} for n in range(40)])  # fmt: skip
 
 
 def losses(folder: Path, start: float, end: float, steps: int) -> None:
@@ -154,6 +192,9 @@ def manifest(folder: Path, node: str, stage: str, number: int) -> None:
     if stage == "training":
         summary |= {"peak_memory_bytes": 300 * 1024**2}
         config |= {"name": "embeddings" if node.endswith("1") else "outer-layers", "trainable": "embeddings+head"}
+    if stage == "initial-model":
+        summary["verification"] = {"warnings": {WARNED: f"mean 9 (rows 7 {NASTY[1]!r})"},
+                                   "measured": {WARNED: {"mean": 9.25, "text": NASTY[0]}}}  # fmt: skip
     if stage == "evaluation":
         summary |= {"generation_bytes_per_second": 200.0 + number, "generation_tokens_per_second": 55.0}
     (folder / "manifest.json").write_text(
@@ -185,6 +226,8 @@ def fabricate(root: Path, with_manifests: bool = True) -> dict[str, Path]:
     alignment(inputs["alignment"])
     write(inputs["counts"], "token_pairs.parquet", [{"count": 2.0}] * 700)
     mapping(inputs["mapping"])
+    initial_model(inputs["initial-model"])
+    embeddings(inputs["embeddings"])
     losses(inputs["source.pretraining"], 7.0, 3.1, 250)
     losses(inputs["training.1"], 5.5, 3.6, 450)
     losses(inputs["training.2"], 3.6, 3.2, 300)

@@ -57,13 +57,20 @@ def test_mapping_by_hand(data):
     assert [source["weight"] for source in example["sources"]] == [0.6, 0.3, 0.1]
 
 
-def test_source_tokens_without_the_source_tokenizer_are_named_by_the_mapping(report_config, artifacts):
+def test_tokens_are_named_by_the_mapping(data, report_config, artifacts):
+    """The text that the mapping gives, not the tokenizer's own string: no tokenizer is needed."""
+    example = data.mapping["examples"][0]["tokens"][0]
+    assert [source["token"] for source in example["sources"]] == ["▁src30", "▁src31", "▁src32"]
+    inputs = {node: folder for node, folder in artifacts.items() if "tokenizer" not in node}
+    assert collect(report_config, inputs).mapping == data.mapping
+    (artifacts["mapping"] / "source_tokens.parquet").unlink()
+    example = collect(report_config, artifacts).mapping["examples"][0]["tokens"][0]
+    assert [source["token"] for source in example["sources"]] == ["#30", "#31", "#32"]
+
+
+def test_sentences_are_cut_by_the_tokenizers_there_are(report_config, artifacts):
     inputs = {node: folder for node, folder in artifacts.items() if not node.startswith("source.")}
-    data = collect(report_config, inputs)
-    assert [source["token"] for source in data.mapping["examples"][0]["tokens"][0]["sources"]] == [
-        "▁top0", "▁top1", "▁top2",
-    ]  # fmt: skip
-    assert all(row["source"] is None and row["target"] for row in data.segmentation)
+    assert all(row["source"] is None and row["target"] for row in collect(report_config, inputs).segmentation)
     named = collect(report_config, inputs | {"source_tokenizer": artifacts["source.tokenizer"]})
     assert all(row["source"] and row["target"] for row in named.segmentation)
 

@@ -31,10 +31,12 @@ def write_corpus(folder: Path, train: list[str], validation: list[str]) -> Path:
     return folder
 
 
-def run_tokenizer(corpus: Path, out: Path, config: TokenizerConfig) -> StageResult:
+def run_tokenizer(
+    corpus: Path, out: Path, config: TokenizerConfig, inputs: dict[str, Path] | None = None
+) -> StageResult:
     out.mkdir(parents=True, exist_ok=True)
     stage = load_stage("tokenizer")
-    return stage.run(StageContext(config=config, inputs={"corpus": corpus}, out=out, work=out))
+    return stage.run(StageContext(config=config, inputs={"corpus": corpus, **(inputs or {})}, out=out, work=out))
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +52,6 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def helpers() -> dict[str, object]:
     return {"sentences": make_sentences, "write_corpus": write_corpus, "run": run_tokenizer}

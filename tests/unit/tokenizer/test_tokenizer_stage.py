@@ -16,7 +16,7 @@ from tasks.contract import InputError, load_stage
 from tasks.tokenizer.convert import fast_tokenizer
 from tasks.tokenizer.sample import sample_texts
 from tasks.tokenizer.self_check import AWKWARD, check_tokenizer, compare
-from tasks.tokenizer.sentencepiece_bpe import train_bpe
+from tasks.tokenizer.sentencepiece_training import train_sentencepiece
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -101,7 +101,7 @@ def test_no_text(helpers, tmp_path, train):
 
 def test_sentences_with_tabs_and_long_sentences_are_trained_on():
     long = "zzzzqqqq " * 2000
-    pieces = train_bpe(
+    pieces = train_sentencepiece(
         [f"xxxx\tyyyy {long}"] * 3, TokenizerConfig(vocab_size=300).model_copy(update={"vocab_size": 270})
     )
     processor = spm.SentencePieceProcessor(model_proto=pieces)

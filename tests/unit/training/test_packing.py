@@ -75,7 +75,7 @@ def test_folder_without_tokenizer(tmp_path):
         TextEncoder(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{")
     (tmp_path / "tokenizer_config.json").write_text("{}")
-    with pytest.raises(InputError, match="cannot be loaded"):
+    with pytest.raises(InputError, match="cannot be read"):
         TextEncoder(tmp_path)
 
 

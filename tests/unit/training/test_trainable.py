@@ -4,8 +4,8 @@ from safetensors.torch import load_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from tasks.contract import InputError
+from tasks.pretrained import load_causal_model
 from tasks.training.cost import training_cost
-from tasks.training.model_files import load_model
 from tasks.training.trainable import decoder_layers, select_trainable
 
 EMBEDDINGS, HEAD = {"model.embed_tokens.weight"}, {"lm_head.weight"}
@@ -55,7 +55,7 @@ def test_only_these_change(tmp_path, make_model_folder, make_phase, run_training
     done = run_training(tmp_path, folder, make_phase(trainable=mode, layers=1, steps=2))
     before, after = (load_file(place / "model.safetensors") for place in (folder, done.out))
     assert before.keys() == after.keys()
-    trained = set(select_trainable(load_model(folder), mode, 1))
+    trained = set(select_trainable(load_causal_model(folder, "model"), mode, 1))
     assert {name for name in before if not torch.equal(before[name], after[name])} == trained
     assert done.result.summary["parameters_trained"] == sum(before[name].numel() for name in trained)
 

@@ -1,22 +1,23 @@
-"""Training of a SentencePiece BPE vocabulary with byte fallback."""
+"""Training of a SentencePiece vocabulary, BPE or unigram, with byte fallback."""
 
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import sentencepiece as spm
 
 from configs.schema import TokenizerConfig
 from tasks.contract import InputError
 
-UNK, BOS, EOS = "<unk>", "<s>", "</s>"
+NAMES: Mapping[str, str] = MappingProxyType({"unk": "<unk>", "bos": "<s>", "eos": "</s>"})
 UNK_ID, BOS_ID, EOS_ID = 0, 1, 2
 SPACE = "▁"
 # SentencePiece leaves out sentences that hold these (a tab is its field separator, U+2585 its mark of the unknown).
 _RESERVED = str.maketrans({"\t": " ", "\u2585": " ", "\0": " "})
 # Longer sentences would be left out without an error; the trainer counts words, so long sentences cost nothing more.
 _LONGEST_SENTENCE_BYTES = 1 << 30
-# BPE pieces do not depend on the number of threads, but the model file records it: one number for all machines.
+# The model file records the number of threads, and sums of unigram training depend on it: one for all machines.
 _THREADS = 1
 _QUIET = 5
 
@@ -24,16 +25,18 @@ _TOO_HIGH = re.compile(r"Vocabulary size too high \((\d+)\).*?<= (\d+)", re.DOTA
 _TOO_LOW = re.compile(r"smaller than required_chars\.?\s*(\d+) vs (\d+)", re.DOTALL)
 
 
-def train_bpe(texts: Iterable[str], config: TokenizerConfig) -> bytes:
+def train_sentencepiece(texts: Iterable[str], config: TokenizerConfig, names: Mapping[str, str] = NAMES) -> bytes:
     """The SentencePiece model trained on `texts`: the content of a tokenizer.model.
 
-    Text is taken as it is (identity normalisation, spaces kept, one space put before the text); unknown characters
-    become bytes. Ids: <unk> 0, <s> 1, </s> 2, then the 256 bytes; there is no padding token. No path gets into the
-    model, and the same texts in the same order give the same bytes.
+    The algorithm is `config.algorithm`, 'bpe' or 'unigram'. Text is taken as it is (identity normalisation, spaces
+    kept, one space put before the text); unknown characters become bytes. Ids: unk 0, bos 1, eos 2, then the 256
+    bytes; there is no padding token. No path gets into the model, and the same texts in the same order give the same
+    bytes.
 
     Args:
         texts: training text, one sentence or paragraph each.
-        config: size of the vocabulary, character coverage and whether digits stand alone.
+        config: algorithm, size of the vocabulary, character coverage and whether digits stand alone.
+        names: strings of the special tokens "unk", "bos" and "eos".
 
     Raises:
         InputError: there is no text, or `vocab_size` is more or less than the text allows.
@@ -55,9 +58,9 @@ def train_bpe(texts: Iterable[str], config: TokenizerConfig) -> bytes:
             bos_id=BOS_ID,
             eos_id=EOS_ID,
             pad_id=-1,
-            unk_piece=UNK,
-            bos_piece=BOS,
-            eos_piece=EOS,
+            unk_piece=names["unk"],
+            bos_piece=names["bos"],
+            eos_piece=names["eos"],
             max_sentence_length=_LONGEST_SENTENCE_BYTES,
             num_threads=_THREADS,
             minloglevel=_QUIET,
