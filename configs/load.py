@@ -19,12 +19,14 @@ from configs.schema import (
     LanguageConfig,
     LocalModel,
     ModelConfig,
+    OptimizationConfig,
     Recipe,
     RunConfig,
     TokenizerConfig,
     unused_settings,
     valid_code,
 )
+from configs.sections.optimization import BUDGETS
 
 Kind = Literal["languages", "models", "recipes"]
 PACKAGED = Path(__file__).parent
@@ -188,7 +190,7 @@ def compose(language: str, model: str, recipe: str, overrides: Sequence[str] = (
         unknown = sorted(set(changes) - set(sections))
         if unknown:
             raise ConfigError(f"{where}: overrides may change {', '.join(sorted(sections))}; not {', '.join(unknown)}")
-        sections = merged(sections, changes)
+        sections = merged(sections, changes, RunConfig)
     # A recipe names a whole group of languages and is run for any of them, whose own corpus is there already.
     group = [code for code in sections["tokenizer"].get("group", ()) if code != chosen.code]
     sections = merged(sections, {"tokenizer": {"group": group}})
@@ -205,10 +207,12 @@ def compose(language: str, model: str, recipe: str, overrides: Sequence[str] = (
         "helper": None if chosen.helper is None else chosen.helper.model_dump(mode="json"),
         **sections,
     }
-    tree = _override(tree, [text for text in overrides if not _of_group(text)])
+    tree["training"] = _with_target(tree["training"], chosen.code)
+    tree = _override(tree, [text for text in overrides if not _of_further_corpora(text)])
     tree["tokenizer"] = _without_unread(tree["tokenizer"], sections["tokenizer"], overrides)
     tree["group"] = _group_corpora(tree["tokenizer"], source)
-    tree = _override(tree, [text for text in overrides if _of_group(text)])
+    tree["mixed"] = _mixed_corpora(tree, source)
+    tree = _override(tree, [text for text in overrides if _of_further_corpora(text)])
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
@@ -227,9 +231,9 @@ def _override(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     return tree
 
 
-def _of_group(text: str) -> bool:
-    """Whether an override changes a corpus of the tokenizer's group, which is known after all other overrides."""
-    return parse_override(text)[0][0] == "group"
+def _of_further_corpora(text: str) -> bool:
+    """Whether an override changes a corpus of a group or a mixture, which are known after all other overrides."""
+    return parse_override(text)[0][0] in ("group", "mixed")
 
 
 def _without_unread(tokenizer: Any, written: Mapping[str, Any], overrides: Sequence[str]) -> Any:
@@ -262,18 +266,58 @@ def _group_corpora(tokenizer: Any, model: Any) -> dict[str, Any]:
         ConfigError: there is no such language.
     """
     codes = tokenizer.get("group") if isinstance(tokenizer, dict) else None
-    own = {model.language: model.corpus} if isinstance(model, BuiltModel) else {}
     if not isinstance(codes, list | tuple) or not all(isinstance(code, str) for code in codes):
         return {}  # not what the schema wants; it will say so
-    return {code: (own.get(code) or load_language(code).corpus).model_dump(mode="json") for code in codes}
+    return {code: _corpus(code, model) for code in codes}
+
+
+def _with_target(training: Any, code: str) -> Any:
+    """The section with 'target' for the run's own language, which a recipe for a whole group calls by its code."""
+    if isinstance(training, Mapping):
+        changed = {key: _with_target(value, code) for key, value in training.items() if key in ("phases", "mixture")}
+        shares = {key: training[key] for key in ("shares", "fixed") if isinstance(training.get(key), Mapping)}
+        renamed = {
+            key: {"target" if name == code else name: share for name, share in value.items()}
+            for key, value in shares.items()
+        }
+        return {**training, **changed, **renamed}
+    return [_with_target(item, code) for item in training] if isinstance(training, list | tuple) else training
+
+
+def _mixed_corpora(tree: Mapping[str, Any], model: Any) -> dict[str, Any]:
+    """The corpora that training mixtures name beside the target's and those of the tokenizer's group.
+
+    Raises:
+        ConfigError: there is no such language.
+    """
+    training = tree["training"]
+    sections = [training, *(training.get("phases") or ())] if isinstance(training, dict) else []
+    mixtures = [section.get("mixture") for section in sections if isinstance(section, dict)]
+    named = [mixture.get(key) for mixture in mixtures if isinstance(mixture, dict) for key in ("shares", "fixed")]
+    names = {str(name) for shares in named if isinstance(shares, dict) for name in shares}
+    codes = {name: tree["source_language"] if name == "source" else name for name in sorted(names)}
+    return {name: _corpus(code, model) for name, code in codes.items() if name not in ("target", *tree["group"])}
+
+
+def _corpus(code: str, model: Any) -> dict[str, Any]:
+    """The corpus of a language: of the source model where it is its own, else a file's."""
+    own = model.corpus if isinstance(model, BuiltModel) and model.language == code else load_language(code).corpus
+    corpus: dict[str, Any] = own.model_dump(mode="json")
+    return corpus
 
 
 def _refuse_hidden(tree: Mapping[str, Any], parts: tuple[str, ...], text: str) -> None:
     """Refuse an override of a `training` value that every phase sets for itself: it would change nothing."""
-    if parts[0] != "training" or len(parts) != 2 or parts[1] == "steps":
+    if parts[0] != "training" or len(parts) != 2 or tree["training"].get("steps") == 0:
         return
     phases = tree["training"].get("phases") or ()
-    own = [i for i, phase in enumerate(phases) if isinstance(phase, dict) and phase.get(parts[1]) is not None]
+    same = next((group for group in OptimizationConfig.alternatives if parts[1] in group), (parts[1],))
+    own = [
+        (i, name)
+        for i, phase in enumerate(phases)
+        for name in same
+        if isinstance(phase, dict) and phase.get(name) is not None and name not in BUDGETS
+    ]
     if own:
-        keys = ", ".join(f"training.phases.{i}.{parts[1]}" for i in own)
+        keys = ", ".join(f"training.phases.{i}.{name}" for i, name in own)
         raise ConfigError(f"override {text!r}: phases set their own value; override {keys}")

@@ -1,6 +1,6 @@
 """Values laid over a configuration: mappings, and single values by 'key.subkey=value'; nothing is changed in place."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -9,13 +9,23 @@ from pydantic import BaseModel
 from configs.faults import ConfigError, known_keys, models_in, suggestion, takes_any_key, type_inside
 
 
-def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `changes` laid over it, mapping by mapping; lists and values are replaced."""
-    result = dict(base)
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any], kind: Any = None) -> dict[str, Any]:
+    """`base`, a value of type `kind`, with `changes` laid over it, mapping by mapping; lists and values are replaced.
+
+    A change takes the place of what says the same in another way (`Config.alternatives`).
+    """
+    result = _without_alternatives(base, kind, [key for key, value in changes.items() if value is not None])
     for key, value in changes.items():
-        old = result.get(key)
-        result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        old, inner = result.get(key), type_inside(kind, key)
+        result[key] = merged(old, value, inner) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return result
+
+
+def _without_alternatives(base: Mapping[str, Any], kind: Any, keys: Iterable[str]) -> dict[str, Any]:
+    """`base`, a value of type `kind`, without the values that those of `keys` take the place of."""
+    groups = [group for model in models_in(kind) for group in getattr(model, "alternatives", ())]
+    replaced = {name for group in groups for key in keys if key in group for name in group if name != key}
+    return {key: None if key in replaced else value for key, value in base.items()}
 
 
 def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
@@ -75,6 +85,7 @@ def _changed(node: Any, kind: Any, parts: tuple[str, ...], depth: int, override:
     child = node.get(part)
     if child is None and depth + 1 < len(parts):
         child = _made_from_defaults(inner, parts, depth, text)
+    node = _without_alternatives(node, kind, [part] if depth + 1 == len(parts) and value is not None else [])
     return {**node, part: _changed(child, inner, parts, depth + 1, override)}
 
 

@@ -39,6 +39,8 @@ from configs.sections.initialisers import (
     WechselConfig,
 )
 from configs.sections.mapping import METHOD_OF_SETTING, BlendConfig, BlendPart, MappingConfig, method_sections
+from configs.sections.optimization import OptimizationConfig, Packing, Schedule
+from configs.sections.pretraining import ArchitectureConfig, PretrainConfig
 from configs.sections.report import ComparisonConfig, ReportConfig, ReportNode, Skipped
 from configs.sections.run import Bitexts, LanguageConfig, Recipe, RunConfig
 from configs.sections.source_model import BuiltModel, HelperModel, HubModel, LocalModel, ModelConfig
@@ -54,16 +56,8 @@ from configs.sections.text import (
     Split,
 )
 from configs.sections.tokenizer import FertilityConfig, Strategy, TokenizerConfig, unused_settings
-from configs.sections.training import (
-    ArchitectureConfig,
-    OptimizationConfig,
-    Phase,
-    PhaseConfig,
-    PretrainConfig,
-    Schedule,
-    Trainable,
-    TrainingConfig,
-)
+from configs.sections.training import Phase, PhaseConfig, Trainable, TrainingConfig
+from configs.sections.training_parts import AdapterConfig, LoraConfig, MixtureConfig, ValidationConfig
 
 __all__ = [
     "CODE_PATTERN",
@@ -71,6 +65,7 @@ __all__ = [
     "METHOD_OF_SETTING",
     "NAME_PATTERN",
     "NOT_IN_KEY",
+    "AdapterConfig",
     "AlignInitConfig",
     "Aligner",
     "AlignmentConfig",
@@ -99,13 +94,16 @@ __all__ = [
     "InputPath",
     "LanguageConfig",
     "LocalModel",
+    "LoraConfig",
     "MappingConfig",
     "Method",
     "MethodConfig",
+    "MixtureConfig",
     "ModelConfig",
     "Need",
     "OfaConfig",
     "OptimizationConfig",
+    "Packing",
     "Phase",
     "PhaseConfig",
     "PretrainConfig",
@@ -128,6 +126,7 @@ __all__ = [
     "Trainable",
     "TrainingConfig",
     "TransTokenizationConfig",
+    "ValidationConfig",
     "WechselConfig",
     "key_fields",
     "method_sections",

@@ -14,6 +14,7 @@ from configs.schema import (
     CorpusConfig,
     HubModel,
     LocalModel,
+    PhaseConfig,
     ReportConfig,
     ReportNode,
     RunConfig,
@@ -154,7 +155,11 @@ def build_graph(run: RunConfig, data_root: Path, index: Path) -> tuple[Node, ...
     add(_node("embeddings", "embeddings", f"embeddings {language}", run.embeddings, {**both, **beside}))
     models: dict[str, str | External] = {"source": source.model, "initial": model}
     for number, phase in enumerate(run.training.resolved(), start=1):
-        inputs: dict[str, str | External] = {"model": model, "corpus": corpus}
+        inputs: dict[str, str | External] = {"model": model, "corpus": corpus, **_mixed_corpora(builder, phase)}
+        if phase.trainable in ("new-rows", "adapter"):
+            inputs["mapping"] = mapping
+        if phase.trainable == "adapter":  # over the source model; the initial one has the new tokenizer
+            inputs |= {"model": source.model, "vocabulary": model}
         label = f"train {language} {number} {phase.name}"
         model = add(_node(f"training.{number}", "training", label, phase, inputs))
         models[str(number)] = model
@@ -195,11 +200,10 @@ def _vocabulary_inputs(builder: GraphBuilder, source: _Parts, corpus: str) -> di
     run = builder.run
     inputs: dict[str, str | External] = {"corpus": corpus}
     for code, config in sorted(run.group.items()):
-        known = [node.id for node in builder.nodes.values() if node.stage == "corpus" and node.config == pinned(config)]
-        inputs[f"corpus.{code}"] = (
-            known[0] if known else builder.corpus(f"corpus.{code}", "corpus", f"corpus {code}", config)
-        )
+        inputs[f"corpus.{code}"] = _further_corpus(builder, code, config)
     if run.tokenizer.strategy == "train" and run.tokenizer.keep_added_tokens:
+        inputs["source_tokenizer"] = source.tokenizer
+    if run.tokenizer.strategy == "source":
         inputs["source_tokenizer"] = source.tokenizer
     if run.tokenizer.strategy == "expand":
         inputs |= {"source_tokenizer": source.tokenizer, **_source_text(builder)}
@@ -208,6 +212,26 @@ def _vocabulary_inputs(builder: GraphBuilder, source: _Parts, corpus: str) -> di
             required_helper(run, "tokenizer.strategy 'existing'"), builder.data_root, builder.index
         )
     return inputs
+
+
+def _further_corpus(builder: GraphBuilder, name: str, config: CorpusConfig) -> str:
+    """The node of a corpus that may be there already."""
+    known = [node.id for node in builder.nodes.values() if node.stage == "corpus" and node.config == pinned(config)]
+    return known[0] if known else builder.corpus(f"corpus.{name}", "corpus", f"corpus {name}", config)
+
+
+def _mixed_corpora(builder: GraphBuilder, phase: PhaseConfig) -> dict[str, str]:
+    """The texts that a phase mixes with the target's, as inputs 'corpus.<name>'."""
+    if phase.mixture is None:
+        return {}
+    run = builder.run
+    corpora = {**run.group, **run.mixed}
+    names = set(phase.mixture.names)
+    if phase.mixture.shares is None:  # the source language is there once, by its code or as 'source'
+        names |= set(run.group) - ({run.source_language} if "source" in names else set())
+    return {
+        f"corpus.{name}": _further_corpus(builder, name, corpora[name]) for name in sorted(names) if name != "target"
+    }
 
 
 def _bitext(builder: GraphBuilder, code: str, config: BitextConfig) -> str:

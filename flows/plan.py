@@ -126,7 +126,9 @@ def _any_seconds(history: _History, node: Node) -> float | None:
 def _cost(node: Node) -> str:
     config = node.config
     if isinstance(config, PhaseConfig | PretrainConfig):
-        tokens = config.steps * config.batch_size * config.sequence_length
+        if config.steps is None:
+            return f"{config.tokens:,} tokens" if config.tokens is not None else f"{config.epochs:g} epochs"
+        tokens = config.steps * config.rows_per_step * config.sequence_length
         return f"{config.steps:,} steps, {tokens:,} tokens"
     fields: Mapping[str, Any] = key_fields(config)
     if "sentences" in fields:

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -14,7 +14,14 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Config(BaseModel):
-    """Base of every configuration model: immutable, unknown keys are errors."""
+    """Base of every configuration model: immutable, unknown keys are errors.
+
+    Attributes:
+        alternatives: groups of fields that say the same thing in several ways; a value laid over another of its group
+            takes its place.
+    """
+
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
 

@@ -85,6 +85,10 @@ class RunConfig(Config):
     group: dict[str, CorpusConfig] = Field(
         default_factory=dict, description="Corpora of the languages in `tokenizer.group`, by code."
     )
+    mixed: dict[str, CorpusConfig] = Field(
+        default_factory=dict,
+        description="Corpora that the mixtures of `training` name beside 'target' and the languages of the group.",
+    )
     tokenizer: TokenizerConfig = Field(description="The new vocabulary.")
     fertility: FertilityConfig = Field(default=FertilityConfig(), description="Comparison of the two tokenizers.")
     alignment: AlignmentConfig = Field(description="Word alignment.")
@@ -134,6 +138,32 @@ class RunConfig(Config):
             raise ValueError(f"tokenizer.group names {self.language!r}, whose corpus is there already")
         if set(self.group) != set(self.tokenizer.group):
             raise ValueError(f"tokenizer.group is {list(self.tokenizer.group)}, but group has {sorted(self.group)}")
+        return self
+
+    @model_validator(mode="after")
+    def _mixtures_have_their_corpora(self) -> "RunConfig":
+        for phase in self.training.resolved():
+            known = {"target", *self.group, *self.mixed}
+            names = () if phase.mixture is None else phase.mixture.names
+            for name in names:
+                if name == self.language:
+                    raise ValueError(f"the mixture of phase {phase.name!r} names {name!r}: call it 'target'")
+                if name not in known:
+                    raise ValueError(f"the mixture of phase {phase.name!r} names {name!r}, whose corpus is not known")
+        return self
+
+    @model_validator(mode="after")
+    def _phases_fit_the_initial_model(self) -> "RunConfig":
+        for phase in self.training.resolved():
+            if phase.trainable == "adapter" and self.initial_model.norms != "keep":
+                raise ValueError(
+                    f"phase {phase.name!r} trains adapters, whose rows are as the mapping makes them: "
+                    f"initial_model.norms {self.initial_model.norms!r} would not hold for them; set it to 'keep'"
+                )
+            if phase.trainable == "new-rows" and self.tokenizer.strategy == "source":
+                raise ValueError(
+                    f"phase {phase.name!r} trains the rows of new tokens, and tokenizer.strategy 'source' has none"
+                )
         return self
 
     @model_validator(mode="after")

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from configs.sections.base import CODE_PATTERN, NAME_PATTERN, Config
+from configs.sections.pretraining import PretrainConfig
 from configs.sections.text import CorpusConfig
 from configs.sections.tokenizer import TokenizerConfig
-from configs.sections.training import PretrainConfig
 
 
 class LocalModel(Config):

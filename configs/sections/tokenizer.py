@@ -6,11 +6,11 @@ from pydantic import Field, model_validator
 
 from configs.sections.base import CODE_PATTERN, NOT_IN_KEY, Config
 
-Strategy = Literal["train", "expand", "existing"]
+Strategy = Literal["train", "expand", "existing", "source"]
 
 
 class TokenizerConfig(Config):
-    """The target vocabulary: trained on text, the source's with new tokens, or a helper model's.
+    """The target vocabulary: trained on text, the source's with or without new tokens, or a helper model's.
 
     A strategy refuses the settings that it does not read (`unused_settings`).
     """
@@ -18,7 +18,8 @@ class TokenizerConfig(Config):
     strategy: Strategy = Field(
         default="train",
         description="'train': a new vocabulary from the corpus; 'expand': the source vocabulary with the most frequent "
-        "new tokens of an auxiliary one; 'existing': the tokenizer of the `helper` model.",
+        "new tokens of an auxiliary one; 'existing': the tokenizer of the `helper` model; 'source': the source's own "
+        "(the baseline without another vocabulary).",
     )
     algorithm: Literal["bpe", "unigram", "byte-bpe"] = Field(
         default="bpe",
@@ -87,6 +88,7 @@ def unused_settings(strategy: str, algorithm: str) -> frozenset[str]:
         "train": expansion | ({"character_coverage"} if algorithm == "byte-bpe" else set()),
         "expand": training,
         "existing": training | expansion | sampling,
+        "source": training | expansion | sampling,
     }
     return frozenset(unused.get(strategy, set()))
 

@@ -16,8 +16,9 @@ def run(context: StageContext) -> StageResult:
     """Make, check and count; writes the tokenizer's files, self_check.json and frequencies.parquet.
 
     Inputs: `corpus`; `corpus.<code>` for each further language of the group; for 'train', if its special and added
-    tokens are to be kept, and for 'expand' `source_tokenizer`; for the proof of 'expand' `source_corpus` or `bitext`;
-    for 'existing' `helper`. Tokens are counted on the training split of `corpus` alone, the target language's.
+    tokens are to be kept, and for 'expand' and 'source' `source_tokenizer`; for the proof of 'expand' `source_corpus`
+    or `bitext`; for 'existing' `helper`. Tokens are counted on the training split of `corpus` alone, the target
+    language's.
 
     Raises:
         InputError: the corpus has no training text, the vocabulary size does not fit it, or the tokenizer that the

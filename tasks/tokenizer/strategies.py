@@ -15,6 +15,7 @@ STRATEGIES: dict[str, str] = {
     "byte-bpe": "tasks.tokenizer.strategy_byte_level",
     "expand": "tasks.tokenizer.strategy_expand",
     "existing": "tasks.tokenizer.strategy_existing",
+    "source": "tasks.tokenizer.strategy_existing",
 }
 
 

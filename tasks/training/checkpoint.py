@@ -14,7 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from tasks.training.durable import empty_folder, publish_folder
 
-FORMAT = 1
+FORMAT = 2
+PREFIX = "step-"
 TENSORS = "state.safetensors"
 DESCRIPTION = "state.json"
 
@@ -35,10 +36,10 @@ class CheckpointFolder:
     Args:
         folder: where they are kept.
         fingerprint: what the training is; a checkpoint with another fingerprint is not taken.
-        keep: how many are kept.
+        keep: how many are kept; None: all.
     """
 
-    def __init__(self, folder: Path, fingerprint: str, keep: int = 2) -> None:
+    def __init__(self, folder: Path, fingerprint: str, keep: int | None = 2) -> None:
         self._folder, self._fingerprint, self._keep = folder, fingerprint, keep
 
     def save(self, step: int, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -53,10 +54,29 @@ class CheckpointFolder:
             "sha256": _sha256(unfinished / TENSORS),
         }
         (unfinished / DESCRIPTION).write_text(json.dumps(description, sort_keys=True), encoding="utf-8")
-        publish_folder(unfinished, self._folder / f"step-{step:09d}")
-        for old in self._newest_first()[self._keep :]:
+        publish_folder(unfinished, self._place(step))
+        for old in self._newest_first()[self._keep :] if self._keep is not None else []:
             shutil.rmtree(old)
-        log.info("checkpoint of step %d written", step)
+        log.debug("state of step %d written to %s", step, self._folder.name)
+
+    def steps(self) -> list[int]:
+        """The steps whose states are there, ascending."""
+        return sorted(int(folder.name.removeprefix(PREFIX)) for folder in self._newest_first())
+
+    def load(self, step: int) -> Checkpoint:
+        """The state after `step` steps.
+
+        Raises:
+            ValueError: it is not there, damaged, or of another training.
+        """
+        try:
+            return self._load(self._place(step))
+        except (OSError, KeyError, SafetensorError) as error:
+            raise ValueError(f"the state of step {step} in {self._folder.name} cannot be read: {error}") from error
+
+    def remove(self, step: int) -> None:
+        """Remove the state after `step` steps."""
+        shutil.rmtree(self._place(step))
 
     def latest(self) -> Checkpoint | None:
         """The newest checkpoint that is whole, or None; one that cannot be used is logged and removed."""
@@ -69,7 +89,10 @@ class CheckpointFolder:
         return None
 
     def _newest_first(self) -> list[Path]:
-        return sorted(self._folder.glob("step-*"), reverse=True)
+        return sorted(self._folder.glob(f"{PREFIX}*"), reverse=True)
+
+    def _place(self, step: int) -> Path:
+        return self._folder / f"{PREFIX}{step:09d}"
 
     def _load(self, folder: Path) -> Checkpoint:
         description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))

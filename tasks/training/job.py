@@ -1,23 +1,32 @@
 """What the training and the pretraining stage share: from a model in memory to the stage's files and figures."""
 
+import hashlib
+import json
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from configs.schema import PhaseConfig
+from configs.schema import PhaseConfig, key_fields
 from storage.tables import write_table
 from tasks.contract import InputError, StageContext, StageResult
+from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoint import CheckpointFolder
 from tasks.training.cost import TrainingCost, training_cost
-from tasks.training.loop import Trainer, fingerprint
+from tasks.training.course import Course, make_course
+from tasks.training.forward import ForwardPass, checkpoint_activations, packing_method
+from tasks.training.held_out import HeldOut, held_out
+from tasks.training.loop import Places, Trainer
+from tasks.training.memory import is_out_of_memory, memory_advice, micro_batch_size
 from tasks.training.model_files import save_model
-from tasks.training.numerics import choose_device, numeric_settings
-from tasks.training.packing import PackedText, pack
+from tasks.training.numerics import choose_device, numeric_settings, uses_bfloat16
+from tasks.training.packing import PackedDocuments
+from tasks.training.strategy import Prepared, prepare
 from tasks.training.text_encoder import TextEncoder
-from tasks.training.trainable import select_trainable
+from tasks.training.training_text import TARGET, TrainingText, training_text
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +37,11 @@ class TrainingJob:
 
     Attributes:
         model: the model, float32, on the CPU.
-        encoder: its tokenizer.
+        encoder: its tokenizer (of adapters: the new one).
         source: folder of the tokenizer's files, and of generation_config.json where there is one.
         config: the phase.
         dtype: number format of the saved weights.
+        complete: called with the trained model before it is saved.
     """
 
     model: Any
@@ -39,33 +49,102 @@ class TrainingJob:
     source: Path
     config: PhaseConfig
     dtype: torch.dtype
+    complete: Callable[[Any], None] = lambda model: None
 
 
 def run_job(job: TrainingJob, context: StageContext) -> StageResult:
-    """Train as `job` says on `context.inputs['corpus']` and write the model folder and losses.parquet.
+    """Train as `job` says on `context.inputs['corpus']` and write the model folder, losses.parquet and, with
+    validation, validation.parquet.
+
+    A mixture reads further texts from the inputs 'corpus.<name>'; new rows and adapters are told by 'mapping'.
 
     Raises:
-        InputError: model, tokenizer, text and configuration do not go together.
+        InputError: model, tokenizer, text and configuration do not go together, or memory does not suffice.
         Interrupted: SIGTERM came; run again with the same `context.work` to go on.
     """
     config = job.config
     check_fits(job)
-    corpus = context.inputs["corpus"] / "train.parquet"
-    text = pack(corpus, job.encoder, config.sequence_length, context.work, context.progress)
+    text = training_text(_corpora(context), job.encoder, config, context.work, context.progress)
+    course = make_course(config, text)
+    scored = _held_out(job, context)
     device = choose_device(config.device)
-    with numeric_settings(device, config.threads, config.seed):
-        model = job.model.to(device)
-        parameters = select_trainable(model, config.trainable, config.layers)
-        cost = training_cost(model, parameters, config, len(text.sequences))
+    with numeric_settings(device, config.threads, config.seed), memory_advice(config):
+        prepared = prepare(job.model, config, context.inputs.get("mapping"))
+        prepared.objective.to(device)
+        cost = training_cost(prepared, text, course, config.gradient_checkpointing)
         log.info("%s on %s: %s", config.name, device, cost)
-        context.progress(0, config.steps, "steps", str(cost))
-        mark = fingerprint(config, parameters, text.sequences)
-        checkpoints = CheckpointFolder(context.work / "checkpoints", mark)
-        trainer = Trainer(model, parameters, text.sequences, config, checkpoints)
+        context.progress(0, course.steps, "steps", str(cost))
+        trainer = _trainer(prepared, text, course, config, context.work)
+        trainer.held_out = scored
         trainer.run(context.progress)
+        model = prepared.finish()
+        job.complete(model)
         save_model(model, context.out, job.dtype, job.source)
-    write_table(trainer.history.table(trainer.speed.tokens_per_step), context.out / "losses.parquet")
+    write_table(trainer.history.table(), context.out / "losses.parquet")
+    if scored is not None:
+        write_table(trainer.scores.table(), context.out / "validation.parquet")
     return StageResult(summary(trainer, cost, text), trainer.speed.rows)
+
+
+def _corpora(context: StageContext) -> dict[str, Path]:
+    further = {name: path for name, path in context.inputs.items() if name.startswith("corpus.")}
+    folders = {TARGET: context.inputs["corpus"]}
+    folders |= {name.removeprefix("corpus."): path for name, path in sorted(further.items())}
+    return {name: folder / "train.parquet" for name, folder in folders.items()}
+
+
+def _held_out(job: TrainingJob, context: StageContext) -> HeldOut | None:
+    validation = job.config.validation
+    if validation is None:
+        return None
+    return held_out(context.inputs["corpus"], job.source, validation.sentences, _positions(job.model))
+
+
+def _trainer(prepared: Prepared, text: TrainingText, course: Course, config: PhaseConfig, work: Path) -> Trainer:
+    device = next(iter(prepared.parameters.values())).device
+    bfloat16 = uses_bfloat16(config.precision, device)
+    method = packing_method(prepared.base, config.packing, bfloat16)
+    if config.gradient_checkpointing:
+        checkpoint_activations(prepared.base)
+    forward = ForwardPass(prepared.objective, method, bfloat16)
+    forward.micro_batch = micro_batch_size(config, device, lambda size: _fits(prepared, text, forward, size))
+    mark = fingerprint(config, prepared, text, course)
+    places = Places(CheckpointFolder(work / "checkpoints", mark), BestWeights(work / "best", mark))
+    return Trainer(prepared, text.rows, config, course, forward, places)
+
+
+def _fits(prepared: Prepared, text: TrainingText, forward: ForwardPass, size: int) -> bool:
+    """Whether a micro batch of `size` rows fits on the GPU beside AdamW's moments; some memory is kept free."""
+    trained = sum(parameter.numel() for parameter in prepared.parameters.values())
+    spare = torch.cuda.get_device_properties(forward.device).total_memory // 25
+    forward.micro_batch = size
+    prepared.objective.train()
+    try:
+        with torch.random.fork_rng(devices=[forward.device]), prepared.step():
+            moments = torch.empty(2 * 4 * trained + spare, dtype=torch.uint8, device=forward.device)
+            forward.gradients(text.rows.read(0, size))
+            del moments
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return False
+    finally:
+        for parameter in prepared.parameters.values():
+            parameter.grad = None
+        torch.cuda.empty_cache()
+    log.info("micro batches of %d sequences fit", size)
+    return True
+
+
+def fingerprint(config: PhaseConfig, prepared: Prepared, text: TrainingText, course: Course) -> str:
+    """What must agree for a checkpoint to be taken: configuration, course, trained parameters, sizes of the texts."""
+    facts = {
+        "config": key_fields(config),
+        "course": asdict(course),
+        "parameters": {name: list(parameter.shape) for name, parameter in prepared.parameters.items()},
+        "texts": {name: [len(rows), rows.length, rows.tokens] for name, rows in text.texts.items()},
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def check_fits(job: TrainingJob) -> None:
@@ -75,12 +154,12 @@ def check_fits(job: TrainingJob) -> None:
         InputError: the vocabulary does not fit the embeddings, or the sequences are longer than the model's positions.
     """
     rows = job.model.get_input_embeddings().weight.shape[0]
-    if job.encoder.size > rows:
+    if job.encoder.size > rows and job.config.trainable != "adapter":
         raise InputError(
             f"the tokenizer in {job.source} has ids up to {job.encoder.size - 1}, but the model has embeddings for ids "
             f"up to {rows - 1}: they do not belong together"
         )
-    positions = getattr(job.model.config, "max_position_embeddings", None)
+    positions = _positions(job.model)
     if positions is not None and job.config.sequence_length > positions:
         raise InputError(
             f"sequence_length is {job.config.sequence_length}, but the model has {positions} positions: "
@@ -88,17 +167,34 @@ def check_fits(job: TrainingJob) -> None:
         )
 
 
-def summary(trainer: Trainer, cost: TrainingCost, text: PackedText) -> dict[str, Any]:
+def _positions(model: Any) -> int | None:
+    found = getattr(model.config, "max_position_embeddings", None)
+    return None if found is None else int(found)
+
+
+def summary(trainer: Trainer, cost: TrainingCost, text: TrainingText) -> dict[str, Any]:
     """The figures for people: losses in nats a token."""
-    return {
-        "final_loss": trainer.history.final_loss(),
-        "mean_loss_of_last_tenth": trainer.history.mean_of_last_tenth(),
+    history, target = trainer.history, text.texts[TARGET]
+    share = trainer.step / trainer.course.steps
+    figures: dict[str, Any] = {
+        "final_loss": history.final_loss() if len(history) else None,
+        "mean_loss_of_last_tenth": history.mean_of_last_tenth() if len(history) else None,
         "steps": trainer.step,
-        "tokens": cost.tokens,
-        "epochs": cost.epochs,
+        "tokens": history.tokens,
+        "epochs": cost.epochs * share,
         "parameters_trained": cost.trained,
         "parameters": cost.total,
-        "flops": cost.flops,
-        "documents": text.documents,
-        "text_tokens": text.tokens,
+        "flops": cost.flops * share,
+        "documents": target.documents,
+        "text_tokens": target.tokens,
+        "padding_share": history.padding / max(1, history.tokens + history.padding),
     }
+    if isinstance(target, PackedDocuments):
+        figures["filling"] = target.filling
+    if len(text.texts) > 1:
+        seen = trainer.rows.seen(trainer.step * trainer.course.rows)
+        figures["texts"] = {part.name: asdict(part) for part in seen}
+    if trainer.scores.rows:
+        step, _, value = trainer.scores.best()
+        figures |= {"best_step": step, "bits_per_byte": value, "stopped_early": trainer.stopped_early}
+    return figures

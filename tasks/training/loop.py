@@ -1,26 +1,30 @@
-"""The training loop: optimizer steps, checkpoints, resuming, progress."""
+"""The training loop: optimizer steps, validation, checkpoints, resuming, progress."""
 
-import hashlib
-import json
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
+import time
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
-from configs.schema import PhaseConfig, key_fields
+from configs.schema import PhaseConfig
 from tasks.contract import InputError, Progress
+from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoint import Checkpoint, CheckpointFolder
-from tasks.training.history import History
-from tasks.training.numerics import autocast, random_state, restore_random_state, uses_bfloat16
+from tasks.training.course import Course
+from tasks.training.forward import ForwardPass
+from tasks.training.held_out import HeldOut, bits_per_byte
+from tasks.training.history import History, Scores, StepFigures
+from tasks.training.numerics import autocast, random_state, restore_random_state
 from tasks.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
-from tasks.training.order import batch_indices
-from tasks.training.schedule import LearningRate
-from tasks.training.speed import Speed
+from tasks.training.packed_batch import Batch
+from tasks.training.speed import Speed, in_words
 from tasks.training.stop_signal import Interrupted, StopSignal
+from tasks.training.strategy import Prepared
+from tasks.training.training_text import Rows
+
+TRIAL_STEPS = 3
 
 log = logging.getLogger(__name__)
 
@@ -29,65 +33,94 @@ class Diverged(InputError):
     """The loss or the gradient is no longer a number; the last checkpoint is from before."""
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where a training keeps its state.
+
+    Attributes:
+        checkpoints: states to go on from.
+        best: the weights of the best validation score.
+    """
+
+    checkpoints: CheckpointFolder
+    best: BestWeights
+
+
 class Trainer:
-    """One training of `model` on `sequences`; `run` takes it from the last checkpoint to its end.
+    """One training; `run` takes it from the last checkpoint to its end.
 
     Args:
-        model: a causal language model of transformers, on its device, `parameters` marked for training.
-        parameters: the trained parameters, by name.
-        sequences: [sequences, length] int32 token ids.
+        prepared: the objective on its device, and what is trained of it.
+        rows: the text.
         config: everything about the phase.
-        checkpoints: where its state is kept.
+        course: steps and learning rates.
+        forward: passes of micro batches through the objective.
+        places: where its state is kept.
     """
 
     def __init__(
-        self,
-        model: Any,
-        parameters: Mapping[str, nn.Parameter],
-        sequences: npt.NDArray[np.int32],
-        config: PhaseConfig,
-        checkpoints: CheckpointFolder,
+        self, prepared: Prepared, rows: Rows, config: PhaseConfig, course: Course, forward: ForwardPass, places: Places
     ) -> None:
-        self.model, self.parameters, self.sequences, self.config = model, parameters, sequences, config
-        self.checkpoints = checkpoints
-        self.device = next(iter(parameters.values())).device
-        self.bfloat16 = uses_bfloat16(config.precision, self.device)
-        self.optimizer = make_optimizer(parameters, config)
-        self.rate = learning_rate(config)
-        self.history = History()
-        self.speed = Speed(config.batch_size * config.sequence_length)
+        self.prepared, self.rows, self.config, self.course = prepared, rows, config, course
+        self.forward, self.places = forward, places
+        self.held_out: HeldOut | None = None
+        self.parameters = prepared.parameters
+        self.device = forward.device
+        self.optimizer = make_optimizer(self.parameters, prepared.no_decay, config)
+        self.history, self.scores = History(), Scores()
+        self.speed = Speed(self.device)
         self.step = 0
-        self._pending: list[tuple[float, torch.Tensor, torch.Tensor]] = []
+        self._pending: list[_Pending] = []
 
     def run(self, progress: Progress) -> None:
-        """Train to the last step.
+        """Train to the last step or to the early stop; with validation, the weights are then those of the best score.
 
         Raises:
             Diverged: the loss or the gradient norm of a step is not finite.
             Interrupted: SIGTERM came; the state is in a checkpoint.
         """
         self.resume()
-        self.model.train()
-        self.speed.start(self.step)
+        self.prepared.objective.train()
+        self.speed.start(self.history.tokens, self.history.padding)
+        first, begin = self.step, time.perf_counter()
         with StopSignal() as stop:
-            while self.step < self.config.steps and not stop.received:
+            if self.held_out is not None and not self.scores.rows:
+                self._validate(self.held_out)
+            while not self.finished and not stop.received:
                 self._take_step()
-                if self.step % self.config.log_every == 0 or self.step == self.config.steps:
-                    self._report(progress)
-                if self.step % self.config.checkpoint_every == 0 and self.step < self.config.steps:
-                    self.save()
+                if self.step == first + 1:
+                    self._settle()
+                    begin = time.perf_counter()
+                if self.step == first + TRIAL_STEPS:
+                    self._say_how_long(begin)
+                self._after_step(progress)
             if stop.received:
                 self.save()
                 log.warning("SIGTERM: the state after step %d is saved", self.step)
                 raise Interrupted(self.step)
+        if self.held_out is not None:
+            self._take_best()
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether as many scores as the configuration allows have come without a better one."""
+        validation = self.config.validation
+        if validation is None or validation.patience is None:
+            return False
+        return self.scores.since_best() >= validation.patience
+
+    @property
+    def finished(self) -> bool:
+        """Whether no step is left to do."""
+        return self.step >= self.course.steps or self.stopped_early
 
     def resume(self) -> None:
         """Take the state of the newest whole checkpoint, where there is one."""
-        checkpoint = self.checkpoints.latest()
+        checkpoint = self.places.checkpoints.latest()
         if checkpoint is None:
             return
         self._restore(checkpoint)
-        log.info("resumed after step %d of %d", self.step, self.config.steps)
+        log.info("resumed after step %d of %d", self.step, self.course.steps)
 
     def save(self) -> None:
         """Write a checkpoint of the state now."""
@@ -95,7 +128,11 @@ class Trainer:
         tensors: dict[str, torch.Tensor] = {f"weight/{name}": parameter for name, parameter in self.parameters.items()}
         tensors |= optimizer_tensors(self.optimizer, self.parameters)
         tensors |= {f"random/{name}": state for name, state in random_state(self.device).items()}
-        self.checkpoints.save(self.step, {**tensors, "history": self.history.tensor()})
+        tensors |= {"history": self.history.tensor(), "scores": self.scores.tensor()}
+        self.places.checkpoints.save(self.step, tensors)
+        log.info("checkpoint of step %d written", self.step)
+        if self.scores.rows:
+            self.places.best.prune(self.scores.best()[0], self.places.checkpoints.steps())
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         tensors = checkpoint.tensors
@@ -106,93 +143,110 @@ class Trainer:
         states = {name.removeprefix("random/"): state for name, state in tensors.items() if name.startswith("random/")}
         restore_random_state(states, self.device)
         self.history = History(tensors["history"].numpy())
+        self.scores = Scores(tensors["scores"].numpy())
         self.step = checkpoint.step
 
+    def _after_step(self, progress: Progress) -> None:
+        """What is due after a step: a score, a report, a checkpoint."""
+        validation = self.config.validation
+        last = self.step == self.course.steps
+        if self.held_out is not None and validation is not None and (last or self.step % validation.every == 0):
+            self._validate(self.held_out)
+        if last or self.step % self.config.log_every == 0 or self.finished:
+            self._report(progress)
+        if self.step % self.config.checkpoint_every == 0 and not self.finished:
+            self.save()
+
     def _take_step(self) -> None:
-        rate = self.rate(self.step)
+        rate = self.course.rate(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        loss = torch.zeros((), device=self.device)
-        for part in self._losses():
-            part.backward()  # type: ignore[no-untyped-call]
-            loss += part.detach()
+        batch = self.rows.read(self.step * self.course.rows, self.course.rows)
+        losses = self.gradients(batch)
         norm = nn.utils.clip_grad_norm_(self.parameters.values(), self.config.max_gradient_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self._pending.append((rate, loss, norm))
+        if self.prepared.after_step is not None:
+            self.prepared.after_step()
+        filled = batch.filled
+        self._pending.append(_Pending(rate, losses, norm, filled, batch.tokens.size - filled))
         self.step += 1
 
-    def _losses(self) -> Iterator[torch.Tensor]:
-        """The step's mean loss in parts, one a micro batch: each is its summed loss over the step's predictions."""
-        indices = batch_indices(self.step, self.config.batch_size, len(self.sequences), self.config.seed)
-        batch = torch.from_numpy(self.sequences[indices].astype(np.int64)).to(self.device)
-        predictions = batch.shape[0] * (batch.shape[1] - 1)
-        for tokens in torch.split(batch, self.config.micro_batch_size):
-            with autocast(self.device, self.bfloat16):
-                summed = summed_loss(self.model, tokens)
-            yield summed / predictions
+    def gradients(self, batch: Batch) -> torch.Tensor:
+        """Add the step's gradients: [3] float64: loss of the LM head, what is minimised, predictions of the LM head."""
+        with self.prepared.step():
+            predictions, summed = self.forward.gradients(batch)
+            extra = torch.zeros((), device=self.device)
+            if self.prepared.extra_loss is not None:
+                extra = self.prepared.extra_loss()
+                extra.backward()  # type: ignore[no-untyped-call]
+        means = summed.double() / predictions.clamp_min(1)
+        return torch.stack([means[0], means.sum() + extra.detach().double(), predictions[0].double()])
 
     def _settle(self) -> None:
         """Read the figures of the steps since the last call (waits for a GPU) and check them."""
         if not self._pending:
             return
-        rates, losses, norms = zip(*self._pending, strict=True)
-        self._pending = []
-        figures = torch.stack([torch.stack(losses).double(), torch.stack(norms).double()]).tolist()
-        for rate, loss, norm in zip(rates, *figures, strict=True):
-            if not (np.isfinite(loss) and np.isfinite(norm)):
+        pending, self._pending = self._pending, []
+        figures = torch.stack([step.losses for step in pending]).tolist()
+        norms = torch.stack([step.norm for step in pending]).double().tolist()
+        for step, (loss, objective, predictions), norm in zip(pending, figures, norms, strict=True):
+            if not (np.isfinite(objective) and np.isfinite(norm)):
                 raise Diverged(
-                    f"step {len(self.history) + 1}: the loss is {loss} and the gradient norm {norm} at learning rate "
-                    f"{rate:.3g}: lower learning_rate, or raise warmup_steps; the last checkpoint is from before"
+                    f"step {len(self.history) + 1}: the loss is {objective} and the gradient norm {norm} at learning "
+                    f"rate {step.rate:.3g}: lower learning_rate, or raise warmup_steps; the last checkpoint is from "
+                    "before"
                 )
-            self.history.append(loss, rate, norm)
+            self.history.append(StepFigures(loss, step.rate, norm, objective, step.tokens, predictions, step.padding))
+
+    def _validate(self, text: HeldOut) -> None:
+        """Score the held-out text; the weights are kept where it is the best score."""
+        self._settle()
+        places = self.forward.micro_batch * self.config.sequence_length
+        precision = autocast(self.device, self.forward.bfloat16)
+        value = bits_per_byte(self.prepared.objective, text, places, self.device, precision)
+        if not np.isfinite(value):
+            raise Diverged(
+                f"step {self.step}: the validation text has {value} bits per byte: lower learning_rate; the last "
+                "checkpoint is from before"
+            )
+        best = self.scores.append(self.step, self.history.tokens, value)
+        if best:
+            self.places.best.save(self.step, self.parameters, self.places.checkpoints.steps())
+        log.info("step %d: %.4f bits per byte on the validation text%s", self.step, value, " (best)" if best else "")
+
+    def _take_best(self) -> None:
+        step, _, value = self.scores.best()
+        if self.stopped_early:
+            log.info("early stop after step %d", self.step)
+        if step != self.step:
+            self.places.best.restore(step, self.parameters)
+        log.info("the weights are those of step %d: %.4f bits per byte", step, value)
+
+    def _say_how_long(self, begin: float) -> None:
+        self._settle()
+        seconds = (time.perf_counter() - begin) / (TRIAL_STEPS - 1)
+        log.info("about %s to go, at the speed of the first steps", in_words(seconds * (self.course.steps - self.step)))
 
     def _report(self, progress: Progress) -> None:
         self._settle()
-        speed = self.speed.measure(self.step)
-        left = (self.config.steps - self.step) * self.speed.tokens_per_step / speed
-        loss, rate, _ = self.history.rows()[-1]
-        message = f"loss {loss:.4f}, learning rate {rate:.2e}, {speed:,.0f} tokens/s, {left:.0f} s left"
-        log.info("step %d of %d: %s", self.step, self.config.steps, message)
-        progress(self.step, self.config.steps, "steps", message)
+        now = self.history
+        speed = self.speed.measure(self.step, now.tokens, now.padding)
+        left = (self.course.steps - self.step) * now.tokens / self.step / max(speed, 1e-9)
+        message = f"loss {now.last().loss:.4f}, learning rate {now.last().learning_rate:.2e}, {speed:,.0f} tokens/s"
+        if self.scores.rows:
+            message += f", {self.scores.rows[-1][2]:.4f} bits per byte"
+        message += f", {in_words(left)} left" if not self.finished else ""
+        log.info("step %d of %d: %s", self.step, self.course.steps, message)
+        progress(self.step, self.course.steps, "steps", message)
 
 
-def summed_loss(model: Any, tokens: torch.Tensor) -> torch.Tensor:
-    """Summed negative log likelihood (nats, float32) of tokens 1… of each sequence given those before.
+@dataclass(frozen=True)
+class _Pending:
+    """A step whose figures are still on the device."""
 
-    Args:
-        model: a causal language model of transformers.
-        tokens: [sequences, length] int64.
-    """
-    logits = model(input_ids=tokens[:, :-1], use_cache=False).logits
-    return nn.functional.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
-
-
-def learning_rate(config: PhaseConfig) -> LearningRate:
-    """The phase's schedule.
-
-    Raises:
-        InputError: a falling schedule would be at 0 before the last step.
-    """
-    total = config.schedule_steps or config.steps
-    if config.schedule != "constant" and total < config.steps:
-        raise InputError(
-            f"schedule_steps is {total}, but the phase has {config.steps} steps: the learning rate would be 0 "
-            f"from step {total + 1} on; raise schedule_steps to {config.steps} or more, or lower steps"
-        )
-    if config.warmup_steps >= config.steps:
-        log.warning(
-            "warm-up (%d steps) is as long as the training (%d steps): the learning rate ends at %.3g of the peak %.3g",
-            config.warmup_steps, config.steps, config.steps / config.warmup_steps, config.learning_rate,
-        )  # fmt: skip
-    return LearningRate(config.learning_rate, config.schedule, config.warmup_steps, total)
-
-
-def fingerprint(config: PhaseConfig, parameters: Mapping[str, nn.Parameter], sequences: npt.NDArray[np.int32]) -> str:
-    """What must agree for a checkpoint to be taken: configuration, trained parameters' shapes, size of the text."""
-    facts = {
-        "config": key_fields(config),
-        "parameters": {name: list(parameter.shape) for name, parameter in parameters.items()},
-        "sequences": list(sequences.shape),
-    }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    rate: float
+    losses: torch.Tensor
+    norm: torch.Tensor
+    tokens: int
+    padding: int

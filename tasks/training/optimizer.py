@@ -1,6 +1,6 @@
 """AdamW and its state as named tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import nn
@@ -10,14 +10,16 @@ from configs.schema import OptimizationConfig
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def make_optimizer(parameters: Mapping[str, nn.Parameter], config: OptimizationConfig) -> torch.optim.AdamW:
-    """AdamW (Loshchilov & Hutter 2019) over `parameters`; weight decay on matrices only, not on norms and biases.
+def make_optimizer(
+    parameters: Mapping[str, nn.Parameter], no_decay: Collection[str], config: OptimizationConfig
+) -> torch.optim.AdamW:
+    """AdamW (Loshchilov & Hutter 2019) over `parameters`, without weight decay on those named in `no_decay`.
 
     The fused kernel updates each element by itself, so it is deterministic.
     """
-    matrices = [parameter for parameter in parameters.values() if parameter.ndim >= 2]
-    vectors = [parameter for parameter in parameters.values() if parameter.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    decayed = [parameter for name, parameter in parameters.items() if name not in no_decay]
+    others = [parameter for name, parameter in parameters.items() if name in no_decay]
+    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
         lr=config.learning_rate,

@@ -107,7 +107,7 @@ def model_batch(batch: Batch, method: Method, device: torch.device) -> ModelBatc
 
 
 def _tensor(array: npt.NDArray[Any], device: torch.device) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
+    return torch.from_numpy(np.require(array, requirements=("C", "W"))).to(device, non_blocking=True)
 
 
 def _mask(positions: Tensor) -> Tensor:

@@ -1,26 +1,63 @@
-"""Measured speed of a training."""
+"""Measured speed and memory of a training."""
 
+import resource
+import sys
 import time
 from typing import Any
 
+import torch
+
 
 class Speed:
-    """Rows of this process: step, seconds since its first step, tokens a second since the row before."""
+    """Rows of this process: step, seconds since its first step, tokens a second since the row before, peak memory.
 
-    def __init__(self, tokens_per_step: int) -> None:
-        self.tokens_per_step = tokens_per_step
+    Tokens are those of the text; padding is told beside them.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
         self.rows: list[dict[str, Any]] = []
-        self.start(0)
+        self.start(0, 0)
 
-    def start(self, step: int) -> None:
-        """Begin measuring with `step` steps done."""
+    def start(self, tokens: int, padding: int) -> None:
+        """Begin measuring after `tokens` tokens and `padding` places without one."""
         self._begin = self._last = time.perf_counter()
-        self._last_step = step
+        self._tokens, self._padding = tokens, padding
 
-    def measure(self, step: int) -> float:
-        """Add the row of `step` and return its tokens a second."""
+    def measure(self, step: int, tokens: int, padding: int) -> float:
+        """Add the row of `step`, with all `tokens` and `padding` so far, and return its tokens a second."""
         now = time.perf_counter()
-        rate = (step - self._last_step) * self.tokens_per_step / max(now - self._last, 1e-9)
-        self.rows.append({"step": step, "seconds": now - self._begin, "tokens_per_second": rate})
-        self._last, self._last_step = now, step
+        new, empty = tokens - self._tokens, padding - self._padding
+        rate = new / max(now - self._last, 1e-9)
+        self.rows.append(
+            {
+                "step": step,
+                "seconds": now - self._begin,
+                "tokens_per_second": rate,
+                "padding_share": empty / max(1, new + empty),
+                "peak_memory_bytes": peak_memory(self.device),
+            }
+        )
+        self._last, self._tokens, self._padding = now, tokens, padding
         return rate
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most memory used so far, bytes: of the GPU by tensors, on a CPU of the process."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def in_words(seconds: float) -> str:
+    """A duration for people: '45 s', '12 min', '3 h 20 min', '4 d 6 h'."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"

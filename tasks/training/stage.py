@@ -7,6 +7,9 @@ from tasks.contract import Stage, StageContext, StageResult
 def run(context: StageContext) -> StageResult:
     """Train the model in `model` on the text in `corpus` as the phase says.
 
+    Further inputs: 'corpus.<name>' for each further text of a mixture; 'mapping' for new rows and adapters;
+    'vocabulary', a model folder with the new tokenizer, for adapters over the source model in `model`.
+
     Weights, gradients and optimizer state are float32; the artifact has the input model's number format, so a bfloat16
     model is rounded once, at the end of the phase, and the next phase starts from the rounded weights.
 
@@ -14,17 +17,25 @@ def run(context: StageContext) -> StageResult:
         InputError: model, text and configuration do not go together, or the training diverged.
         Interrupted: SIGTERM came after at least the state of one step was saved.
     """
+    from dataclasses import replace
+    from functools import partial
+
     import torch
 
     from tasks.pretrained import load_causal_model
+    from tasks.training.adapter_start import take_special_tokens
     from tasks.training.job import TrainingJob, run_job
     from tasks.training.model_files import stored_dtype
     from tasks.training.text_encoder import TextEncoder
 
     source = context.inputs["model"]
-    encoder = TextEncoder(source)
+    vocabulary = context.inputs.get("vocabulary", source)
+    encoder = TextEncoder(vocabulary)
     model = load_causal_model(source, "model", torch.float32)
-    return run_job(TrainingJob(model, encoder, source, context.config, stored_dtype(source)), context)
+    job = TrainingJob(model, encoder, vocabulary, context.config, stored_dtype(source))
+    if "vocabulary" in context.inputs:
+        job = replace(job, complete=partial(take_special_tokens, folder=vocabulary))
+    return run_job(job, context)
 
 
-STAGE = Stage("training", 1, PhaseConfig, run, isolated=True, retries=1)
+STAGE = Stage("training", 2, PhaseConfig, run, isolated=True, retries=1)

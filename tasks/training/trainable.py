@@ -50,17 +50,27 @@ def decoder_layers(model: nn.Module) -> nn.ModuleList:
     )
 
 
-def _parameters(model: nn.Module, mode: Trainable, layers: int) -> Iterable[nn.Parameter]:
-    if mode == "all":
-        yield from model.parameters()
-        return
+def vocabulary_parameters(model: nn.Module) -> Iterable[nn.Parameter]:
+    """The parameters of input embeddings and LM head (its bias, where there is one, included).
+
+    Raises:
+        InputError: there is no LM head.
+    """
     yield from model.get_input_embeddings().parameters()  # type: ignore[operator]  # a method of every HF model
-    if mode == "embeddings":
-        return
     head = model.get_output_embeddings()  # type: ignore[operator]  # a method of every HF model
     if head is None:
         raise InputError(f"{type(model).__name__} has no LM head: it is not a causal language model")
     yield from head.parameters()
+
+
+def _parameters(model: nn.Module, mode: Trainable, layers: int) -> Iterable[nn.Parameter]:
+    if mode == "all":
+        yield from model.parameters()
+        return
+    if mode == "embeddings":
+        yield from model.get_input_embeddings().parameters()  # type: ignore[operator]  # a method of every HF model
+        return
+    yield from vocabulary_parameters(model)
     if mode == "bottom-top":
         stack = list(decoder_layers(model))
         for layer in stack[:layers] + stack[-layers:]:

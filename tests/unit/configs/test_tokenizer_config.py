@@ -44,7 +44,7 @@ def recipe(folder, text):
         ({"strategy": "expand", "vocab_size": 500}, "strategy 'expand' does not read vocab_size"),
         ({"strategy": "expand", "algorithm": "unigram"}, "strategy 'expand' does not read algorithm"),
         ({"strategy": "existing", "seed": 1, "group": ["sw"]}, "does not read group .*, seed"),
-        ({"strategy": "extend"}, "Input should be 'train', 'expand' or 'existing'"),
+        ({"strategy": "extend"}, "Input should be 'train', 'expand', 'existing' or 'source'"),
         ({"group": ["sw", "sw"]}, "names a language twice"),
         ({"group": ["../sw"]}, "String should match pattern"),
         ({"newtokens": 5}, "Extra inputs are not permitted"),
@@ -57,7 +57,7 @@ def test_a_setting_that_is_not_read_is_refused(settings, message):
 
 def test_every_setting_is_read_by_some_strategy():
     read = set()
-    for strategy in ("train", "expand", "existing"):
+    for strategy in ("train", "expand", "existing", "source"):
         for algorithm in ("bpe", "unigram", "byte-bpe"):
             unused = unused_settings(strategy, algorithm)
             assert unused <= set(TokenizerConfig.model_fields)
@@ -83,7 +83,7 @@ def test_a_languages_vocabulary_size_is_for_strategies_that_train_one(own_config
     assert run.tokenizer == TokenizerConfig(strategy="existing")
     with pytest.raises(ConfigError, match=r"'expand' does not read vocab_size \(set to 900\)"):
         compose("eo", "tiny-english", "own", ["tokenizer.vocab_size=900"])
-    with pytest.raises(ConfigError, match="Input should be 'train', 'expand' or 'existing'"):
+    with pytest.raises(ConfigError, match="Input should be 'train', 'expand', 'existing' or 'source'"):
         compose("eo", "tiny-english", "own", ["tokenizer.strategy=nothing"])
 
 

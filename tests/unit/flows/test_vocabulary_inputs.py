@@ -82,6 +82,11 @@ def test_an_existing_tokenizer_is_the_helpers(tmp_path, helper_folder):
     assert helper().digest != first.digest
 
 
+def test_the_source_tokenizer_as_it_is(tmp_path):
+    tokenizer = nodes(tmp_path, "tokenizer.strategy=source")["tokenizer"]
+    assert dict(tokenizer.inputs) == {"corpus": "corpus", "source_tokenizer": "source.tokenizer"}
+
+
 def test_a_helper_that_is_not_set(tmp_path):
     with pytest.raises(InputError, match=r"tokenizer.strategy 'existing' needs a helper model of language 'eo', but"):
         nodes(tmp_path, "tokenizer.strategy=existing")
@@ -122,7 +127,7 @@ def test_a_plan_of_every_strategy(tmp_path, helper_folder):
     from flows.plan import make_plan
 
     store = Store(tmp_path / "store")
-    for strategy in ("train", "expand", "existing"):
+    for strategy in ("train", "expand", "existing", "source"):
         run = compose("eo", "tiny-english", "mean", [f"tokenizer.strategy={strategy}", HELPER])
         plan = make_plan(build_graph(run, tmp_path, tmp_path / "index"), store)
         assert "tokenizer" in [item.node.id for item in plan]

@@ -55,6 +55,18 @@ def test_the_files_are_copied_and_the_rest_is_not(helpers, corpus, helper, train
     assert check["failures"] == []
 
 
+def test_the_source_tokenizer_is_copied_in_the_same_way(helpers, corpus, helper, trained, tmp_path):
+    own = TokenizerConfig(strategy="source")
+    result = helpers["run"](corpus, tmp_path / "out", own, {"source_tokenizer": helper})
+    assert result.summary["vocab_size"] == 600
+    for name in FILES:
+        assert (tmp_path / "out" / name).read_bytes() == (helper / name).read_bytes()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match="source tokenizer: .* has no tokenizer"):
+        helpers["run"](corpus, tmp_path / "other", own, {"source_tokenizer": tmp_path / "empty"})
+
+
 def test_code_of_its_own_never_runs(helper, tmp_path):
     change(
         helper / "tokenizer_config.json",

@@ -61,9 +61,10 @@ def corpus_folder(tmp_path_factory) -> Path:
     return folder
 
 
-def write_corpus(folder: Path, texts: list[str]) -> Path:
+def write_corpus(folder: Path, texts: list[str], validation: list[str] | None = None) -> Path:
     folder.mkdir(exist_ok=True)
-    write_table(pa.table({"text": texts, "corpus": ["own"] * len(texts)}), folder / "train.parquet")
+    for split, lines in (("train", texts), ("validation", validation or sentences(130)[120:])):
+        write_table(pa.table({"text": lines, "corpus": ["own"] * len(lines)}), folder / f"{split}.parquet")
     return folder
 
 
@@ -149,16 +150,19 @@ class Finished:
 def run_training(corpus_folder):
     """Runs the training stage: (folder for out and work, model folder, config) -> Finished."""
 
-    def run(place: Path, model: Path, config: PhaseConfig, corpus: Path = corpus_folder, **more) -> Finished:
+    def run(
+        place: Path, model: Path, config: PhaseConfig, corpus: Path = corpus_folder, further: dict | None = None, **more
+    ) -> Finished:
+        """`further`: more inputs, by name."""
         out, work = place / "out", place / "work"
         for folder in (out, work):
             folder.mkdir(parents=True, exist_ok=True)
-        context = StageContext(config, {"model": model, "corpus": corpus}, out, work, **more)
+        context = StageContext(config, {"model": model, "corpus": corpus, **(further or {})}, out, work, **more)
         return Finished(out, stage.run(context))
 
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def corpus_writer():
     return write_corpus

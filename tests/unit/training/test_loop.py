@@ -2,37 +2,58 @@ import numpy as np
 import pytest
 import torch
 
+from configs.schema import PhaseConfig
+from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoint import CheckpointFolder
-from tasks.training.loop import Diverged, Trainer, summed_loss
+from tasks.training.course import make_course
+from tasks.training.forward import ForwardPass
+from tasks.training.loop import Diverged, Places, Trainer
 from tasks.training.numerics import autocast, choose_device, numeric_settings, uses_bfloat16
-from tasks.training.trainable import select_trainable
+from tasks.training.packing import PackedText
+from tasks.training.strategy import prepare
+from tasks.training.training_text import OneText, TrainingText
 
 CPU = torch.device("cpu")
 
 
+def trainer_for(model, sequences: np.ndarray, config: PhaseConfig, place) -> Trainer:
+    text = PackedText(sequences, len(sequences), sequences.size)
+    training = TrainingText(OneText(text, config.seed), {"target": text}, {"target": 1.0})
+    prepared = prepare(model, config, None)
+    bfloat16 = uses_bfloat16(config.precision, CPU)
+    forward = ForwardPass(prepared.objective, "positions", bfloat16, config.micro_batch_size)
+    places = Places(CheckpointFolder(place / "checkpoints", "mark"), BestWeights(place / "best", "mark"))
+    return Trainer(prepared, training.rows, config, make_course(config, training), forward, places)
+
+
 @pytest.fixture
 def make_trainer(tmp_path, make_llama, make_phase):
-    def make(place="checkpoints", mode="all", **values):
-        model = make_llama()
-        rng = np.random.default_rng(0)
-        sequences = rng.integers(3, 300, size=(20, 16), dtype=np.int32)
-        checkpoints = CheckpointFolder(tmp_path / place, "mark")
-        return Trainer(model, select_trainable(model, mode, 1), sequences, make_phase(**values), checkpoints)
+    def make(place="one", mode="all", sequences=None, **values):
+        if sequences is None:
+            sequences = np.random.default_rng(0).integers(3, 300, size=(20, 16), dtype=np.int32)
+        return trainer_for(make_llama(), sequences, make_phase(trainable=mode, layers=1, **values), tmp_path / place)
 
     return make
 
 
 def gradients(trainer):
-    for part in trainer._losses():
-        part.backward()
-    return {name: parameter.grad for name, parameter in trainer.parameters.items()}
+    trainer.gradients(trainer.rows.read(trainer.step * trainer.course.rows, trainer.course.rows))
+    return {name.removeprefix("model."): parameter.grad for name, parameter in trainer.parameters.items()}
 
 
-def test_summed_loss_is_the_models_own(make_llama):
+def test_loss_is_the_models_own(make_trainer, make_llama):
+    trainer = make_trainer(batch_size=6, micro_batch_size=4)
+    batch = trainer.rows.read(0, 6)
+    loss, objective, predictions = trainer.gradients(batch).tolist()
+    tokens = torch.from_numpy(batch.tokens)
     model = make_llama()
-    tokens = torch.randint(0, 300, (3, 12), generator=torch.Generator().manual_seed(0))
-    ours = summed_loss(model, tokens) / (3 * 11)
-    torch.testing.assert_close(ours, model(input_ids=tokens, labels=tokens).loss)
+    expected = model(input_ids=tokens, labels=tokens).loss
+    assert loss == objective == pytest.approx(expected.item(), rel=1e-6)
+    assert predictions == 6 * 15
+    expected.backward()
+    torch.testing.assert_close(
+        trainer.parameters["model.lm_head.weight"].grad, model.lm_head.weight.grad, rtol=1e-4, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("micro", [1, 4, 5])
@@ -40,15 +61,14 @@ def test_accumulation_gives_the_full_batchs_gradient(make_trainer, micro):
     """Also where the last micro batch is smaller than the others."""
     full = gradients(make_trainer(batch_size=6, micro_batch_size=6))
     trainer = make_trainer(batch_size=6, micro_batch_size=micro)
-    assert len(list(trainer._losses())) == -(-6 // micro)
     parts = gradients(trainer)
     for name, gradient in full.items():
         torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_loss_falls_on_repeated_text(make_trainer):
-    trainer = make_trainer(steps=40, schedule="constant")
-    trainer.sequences = np.tile(trainer.sequences[:2], (10, 1))
+    sequences = np.random.default_rng(0).integers(3, 300, size=(2, 16), dtype=np.int32)
+    trainer = make_trainer(steps=40, schedule="constant", sequences=np.tile(sequences, (10, 1)))
     trainer.run(lambda *args: None)
     assert trainer.history.final_loss() < 0.5 * trainer.history.rows()[0, 0]
 
@@ -57,7 +77,7 @@ def test_first_step_by_hand(make_trainer):
     """AdamW's first step: w · (1 - lr · decay) - lr · g / (|g| + 1e-8), g clipped; no decay for norms."""
     trainer = make_trainer(learning_rate=1e-3, warmup_steps=4, weight_decay=0.5, batch_size=4, micro_batch_size=4)
     before = {name: parameter.detach().clone() for name, parameter in trainer.parameters.items()}
-    found = {name: gradient.double() for name, gradient in gradients(trainer).items()}
+    found = {f"model.{name}": gradient.double() for name, gradient in gradients(trainer).items()}
     norm = sum(float((gradient**2).sum()) for gradient in found.values()) ** 0.5
     assert norm > 1.0
     trainer.optimizer.zero_grad()
@@ -72,8 +92,9 @@ def test_first_step_by_hand(make_trainer):
 def test_frozen_parameters_get_no_gradient(make_trainer):
     trainer = make_trainer(mode="embeddings")
     gradients(trainer)
-    with_gradient = {name for name, p in trainer.model.named_parameters() if p.grad is not None}
-    assert with_gradient == {"model.embed_tokens.weight"}
+    objective = trainer.prepared.objective
+    with_gradient = {name for name, p in objective.named_parameters() if p.grad is not None}
+    assert with_gradient == {"model.model.embed_tokens.weight"}
 
 
 def test_gradient_norm_is_that_before_clipping(make_trainer):
@@ -92,13 +113,13 @@ def test_nan_stops_and_keeps_the_checkpoint(make_trainer):
     def poisoned():
         if trainer.step == 6:
             with torch.no_grad():
-                trainer.parameters["lm_head.weight"][5, 5] = float("nan")
+                trainer.parameters["model.lm_head.weight"][5, 5] = float("nan")
         take_step()
 
     trainer._take_step = poisoned
     with pytest.raises(Diverged, match=r"step 7: the loss is nan.*learning rate 0\.00.*lower learning_rate"):
         trainer.run(lambda *args: None)
-    assert trainer.checkpoints.latest().step == 6
+    assert trainer.places.checkpoints.latest().step == 6
 
 
 def test_progress_says_loss_rate_speed(make_trainer):
@@ -109,7 +130,8 @@ def test_progress_says_loss_rate_speed(make_trainer):
     assert "loss 5." in calls[0][3]
     assert "tokens/s" in calls[0][3]
     assert [row["step"] for row in trainer.speed.rows] == [3, 6, 7]
-    assert all(row.keys() == {"step", "seconds", "tokens_per_second"} for row in trainer.speed.rows)
+    keys = {"step", "seconds", "tokens_per_second", "padding_share", "peak_memory_bytes"}
+    assert all(row.keys() == keys for row in trainer.speed.rows)
 
 
 def test_bfloat16_forward_keeps_float32_weights(make_trainer):

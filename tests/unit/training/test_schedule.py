@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from tasks.training.loop import learning_rate
+from tasks.training.course import learning_rate
 from tasks.training.schedule import LearningRate
 
 
@@ -25,19 +25,19 @@ def test_cosine_by_hand():
 def test_run_may_end_before_the_schedule(make_phase):
     """The Tatar recipe: 4000 steps of a linear course over 7500, with 75 steps of warm-up."""
     rate = learning_rate(
-        make_phase(steps=4000, schedule_steps=7500, warmup_steps=75, schedule="linear", learning_rate=2e-5)
+        make_phase(steps=4000, schedule_steps=7500, warmup_steps=75, schedule="linear", learning_rate=2e-5), 4000
     )
     assert rate(74) == 2e-5
     assert rate(3999) == pytest.approx(2e-5 * (7500 - 3999) / (7500 - 75))
 
 
 def test_warm_up_longer_than_the_run_is_said(make_phase, caplog):
-    rate = learning_rate(make_phase(steps=10, warmup_steps=40, learning_rate=1.0))
+    rate = learning_rate(make_phase(steps=10, warmup_steps=40, learning_rate=1.0), 10)
     assert rate(9) == 0.25
     assert "ends at 0.25 of the peak" in caplog.text
 
 
 def test_schedule_shorter_than_the_run_is_refused(make_phase):
     with pytest.raises(ValueError, match=r"schedule_steps is 5, but the phase has 8 steps.*0 from step 6"):
-        learning_rate(make_phase(steps=8, schedule_steps=5, schedule="cosine"))
-    assert learning_rate(make_phase(steps=8, schedule_steps=5, schedule="constant"))(7) == 1e-2
+        learning_rate(make_phase(steps=8, schedule_steps=5, schedule="cosine"), 8)
+    assert learning_rate(make_phase(steps=8, schedule_steps=5, schedule="constant"), 8)(7) == 1e-2

@@ -5,7 +5,6 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from tasks.contract import InputError
 from tasks.pretrained import load_causal_model
-from tasks.training.cost import training_cost
 from tasks.training.trainable import decoder_layers, select_trainable
 
 EMBEDDINGS, HEAD = {"model.embed_tokens.weight"}, {"lm_head.weight"}
@@ -58,20 +57,3 @@ def test_only_these_change(tmp_path, make_model_folder, make_phase, run_training
     trained = set(select_trainable(load_causal_model(folder, "model"), mode, 1))
     assert {name for name in before if not torch.equal(before[name], after[name])} == trained
     assert done.result.summary["parameters_trained"] == sum(before[name].numel() for name in trained)
-
-
-def test_cost_by_hand(make_llama, make_phase):
-    """hidden 32, feed-forward 48, one key-value head of 16: 32·32·2 + 32·16·2 + 3·32·48 = 7680 a layer; head 304·32."""
-    phase = make_phase(steps=10, batch_size=6, sequence_length=16)
-    layers, matrix = 3 * 7680, 304 * 32
-    model = make_llama()
-    cost = training_cost(model, select_trainable(model, "all", 1), phase, sequences=30)
-    assert cost.flops == 960 * 6 * (layers + matrix)
-    assert (cost.tokens, cost.epochs, cost.total) == (960, 2.0, layers + 2 * matrix + 7 * 32)
-    cost = training_cost(model, select_trainable(model, "embeddings+head", 1), phase, sequences=30)
-    assert cost.flops == 960 * (4 * (layers + matrix) + 2 * matrix)
-    assert (cost.trained, cost.checkpoint_bytes) == (2 * matrix, 24 * matrix)
-    assert "19.5 k of 42.7 k parameters trained, 960 tokens (2.00 passes over the data)" in str(cost)
-    tied = make_llama(tied=True)
-    cost = training_cost(tied, select_trainable(tied, "embeddings", 1), phase, sequences=30)
-    assert cost.flops == 960 * (4 * (layers + matrix) + 2 * matrix)

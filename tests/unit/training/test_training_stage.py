@@ -44,17 +44,24 @@ def test_losses_table(tmp_path, run_training, model_folder, make_phase):
         ("loss", "double"),
         ("learning_rate", "double"),
         ("gradient_norm", "double"),
+        ("objective", "double"),
+        ("predictions", "int64"),
+        ("padding", "int64"),
     ]
     assert table["step"].to_pylist() == list(range(1, 9))
     assert table["tokens"].to_pylist() == [96 * step for step in range(1, 9)]
     assert table["learning_rate"].to_pylist() == pytest.approx(
         [1e-2 * x for x in (0.5, 1, 1, 5 / 6, 4 / 6, 0.5, 2 / 6, 1 / 6)]
     )
+    assert table["predictions"].to_pylist() == [90] * 8  # 6 sequences of 16: the first token is given
+    assert table["padding"].to_pylist() == [0] * 8
+    assert table["objective"].to_pylist() == table["loss"].to_pylist()
     summary = done.result.summary
     assert summary["final_loss"] == table["loss"][-1].as_py() == summary["mean_loss_of_last_tenth"]
     assert summary["tokens"] == 8 * 96
     assert json.loads(json.dumps(summary)) == summary
     assert [row["step"] for row in done.result.measurements] == [3, 6, 8]
+    assert all(row["tokens_per_second"] > 0 and row["peak_memory_bytes"] > 10**6 for row in done.result.measurements)
 
 
 def test_two_runs_give_the_same_bytes(tmp_path, run_training, model_folder, make_phase):

@@ -1,0 +1,76 @@
+"""What a training phase reads besides the model and the target text."""
+
+import pytest
+
+from configs.load import compose
+from flows.graph import build_graph
+from flows.plan import make_plan
+from storage.store import Store
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    def build(*overrides):
+        run = compose("eo", "tiny-english", "trans-tokenization", overrides)
+        return {node.id: node for node in build_graph(run, tmp_path, tmp_path / "index")}
+
+    return build
+
+
+def test_text_of_the_source_language_is_that_of_the_source_model(nodes):
+    found = nodes("training.phases.1.mixture={shares: {target: 0.75, source: 0.25}}")
+    assert dict(found["training.1"].inputs) == {"model": "initial-model", "corpus": "corpus"}
+    assert dict(found["training.2"].inputs) == {
+        "model": "training.1",
+        "corpus": "corpus",
+        "corpus.source": "source.corpus",
+    }
+
+
+def test_another_text_has_a_node_of_its_own(nodes):
+    found = nodes(
+        "training.mixture={temperature: 5, fixed: {en: 0.2}}",
+        "mixed.en.sources=[{kind: sample, side: source, sentences: 50, seed: 9}]",
+    )
+    assert found["training.1"].inputs["corpus.en"] == found["training.2"].inputs["corpus.en"] == "corpus.en"
+    assert found["corpus.en"].inputs["sample.sample"].startswith("sample.")
+    order = list(found)
+    assert order.index("corpus.en") < order.index("training.1")
+
+
+def test_languages_of_the_group_are_mixed_by_temperature(nodes):
+    group = "tokenizer.group=[en]"
+    found = nodes(group, "training.mixture={temperature: 5}")
+    assert found["training.1"].inputs["corpus.en"] == found["tokenizer"].inputs["corpus.en"] == "source.corpus"
+    found = nodes(group, "training.mixture={temperature: 5, fixed: {source: 0.2}}")
+    further = {name for name in found["training.1"].inputs if name.startswith("corpus.")}
+    assert further == {"corpus.source"}, "the source language once"
+    found = nodes(group, "training.mixture={shares: {target: 0.5, en: 0.5}}")
+    assert found["training.1"].inputs["corpus.en"] == "source.corpus"
+
+
+def test_adapters_are_trained_over_the_source_model(nodes):
+    phases = "[{name: a, trainable: adapter}, {name: b, trainable: new-rows}, {name: c, trainable: all}]"
+    found = nodes(f"training.phases={phases}")
+    assert dict(found["training.1"].inputs) == {
+        "model": "source.pretraining",
+        "vocabulary": "initial-model",
+        "mapping": "mapping",
+        "corpus": "corpus",
+    }
+    assert dict(found["training.2"].inputs) == {"model": "training.1", "mapping": "mapping", "corpus": "corpus"}
+    assert dict(found["training.3"].inputs) == {"model": "training.2", "corpus": "corpus"}
+
+
+@pytest.mark.parametrize(
+    ("override", "cost"),
+    [
+        ("training.steps=100", "38 steps, 77,824 tokens"),
+        ("training.tokens=1000000", "384,615 tokens"),
+        ("training.epochs=2", "0.769231 epochs"),
+    ],
+)
+def test_a_plan_says_how_long_a_phase_is(nodes, tmp_path, override, cost):
+    found = nodes(override, "training.phases.0.share=5", "training.phases.1.share=8")
+    plan = {item.node.id: item for item in make_plan(list(found.values()), Store(str(tmp_path / "store")))}
+    assert plan["training.1"].cost == cost

@@ -1,0 +1,81 @@
+"""New rows and adapters in the training stage, with the mapping as an input: what is saved, and resuming to the bit."""
+
+import json
+from contextlib import suppress
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from storage.tables import write_table
+
+COPIES = 40
+KINDS = {
+    "new-rows": {"trainable": "new-rows", "objective": "mtp", "packing": "documents"},
+    "sparse": {"trainable": "adapter", "adapter": {"kind": "sparse", "nearest": 3, "auxiliary": 0.1}},
+    "dense": {"trainable": "adapter", "adapter": {"kind": "dense", "auxiliary": 0.1}, "packing": "documents"},
+}
+
+
+class Killed(BaseException):
+    """Not an `Exception`, so that nothing handles it."""
+
+
+@pytest.fixture(scope="module")
+def mapping(tmp_path_factory, tokenizer_folder):
+    """Half and half of two old tokens; the first 40 are copies, the last two are not given."""
+    size = len(AutoTokenizer.from_pretrained(str(tokenizer_folder)))
+    folder, rng = tmp_path_factory.mktemp("mapping"), np.random.default_rng(0)
+    pairs = np.stack([rng.choice(304, 2, replace=False) for _ in range(size)])
+    rows = [(i, i, 1.0) for i in range(COPIES)]
+    rows += [(i, s, 0.5) for i in range(COPIES, size - 2) for s in sorted(pairs[i].tolist())]
+    target, source, weight = zip(*rows, strict=True)
+    columns = [pa.array(target, pa.int32()), pa.array(source, pa.int32()), pa.array(weight)]
+    write_table(pa.table(columns, names=["target_id", "source_id", "weight"]), folder / "mapping.parquet")
+    origin = ["shared"] * COPIES + ["aligned"] * (size - 2 - COPIES) + ["random"] * 2
+    write_table(pa.table({"origin": origin}), folder / "tokens.parquet")
+    sizes = {"target_size": size, "source_size": 304, "uncovered": None}
+    (folder / "mapping.json").write_text(json.dumps(sizes))
+    return folder
+
+
+def stop_at(step):
+    def progress(done, total, unit, message=""):
+        if unit == "steps" and done == step:
+            raise Killed
+
+    return progress
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_stopped_and_resumed(tmp_path, run_training, make_model_folder, make_phase, mapping, kind, tied):
+    model = make_model_folder(tied=tied, dtype=torch.bfloat16)
+    further = {"mapping": mapping}
+    if kind != "new-rows":
+        further["vocabulary"] = make_model_folder(pad_token_id=5)
+    phase = make_phase(steps=7, checkpoint_every=2, log_every=1, **KINDS[kind])
+    whole = run_training(tmp_path / "whole", model, phase, further=further)
+    for step in (3, 6):
+        with suppress(Killed):
+            run_training(tmp_path / "stopped", model, phase, further=further, progress=stop_at(step))
+            pytest.fail("it was not stopped")
+    assert run_training(tmp_path / "stopped", model, phase, further=further).contents() == whole.contents()
+
+    before, after = load_file(model / "model.safetensors"), load_file(whole.out / "model.safetensors")
+    again, info = AutoModelForCausalLM.from_pretrained(str(whole.out), output_loading_info=True)
+    assert not any(info.values())
+    tables = {"model.embed_tokens.weight", *(() if kind == "new-rows" and tied else ("lm_head.weight",))}
+    assert {name for name in after if name not in before or not torch.equal(before[name], after[name])} == tables
+    assert {tensor.dtype for tensor in after.values()} == {torch.bfloat16}
+    size = len(AutoTokenizer.from_pretrained(str(whole.out)))
+    if kind == "new-rows":
+        for name in tables:
+            kept = [*range(COPIES), *range(size, len(before[name]))]  # copies, and rows beyond the vocabulary
+            assert torch.equal(before[name][kept], after[name][kept])
+    else:
+        assert again.get_input_embeddings().weight.shape[0] == size
+        assert (again.config.tie_word_embeddings, again.config.pad_token_id) == (False, 5)
