@@ -38,7 +38,7 @@ from configs.sections.initialisers import (
     TransTokenizationConfig,
     WechselConfig,
 )
-from configs.sections.mapping import METHOD_OF_SETTING, BlendConfig, BlendPart, MappingConfig, method_sections
+from configs.sections.mapping import METHODS_OF_SETTING, BlendConfig, BlendPart, MappingConfig, method_sections
 from configs.sections.report import ComparisonConfig, ReportConfig, ReportNode, Skipped
 from configs.sections.run import Bitexts, LanguageConfig, Recipe, RunConfig
 from configs.sections.source_model import BuiltModel, HelperModel, HubModel, LocalModel, ModelConfig
@@ -67,8 +67,8 @@ from configs.sections.training import (
 
 __all__ = [
     "CODE_PATTERN",
+    "METHODS_OF_SETTING",
     "METHOD_NEEDS",
-    "METHOD_OF_SETTING",
     "NAME_PATTERN",
     "NOT_IN_KEY",
     "AlignInitConfig",
