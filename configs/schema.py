@@ -38,7 +38,7 @@ from configs.sections.initialisers import (
     TransTokenizationConfig,
     WechselConfig,
 )
-from configs.sections.mapping import METHOD_OF_SETTING, BlendConfig, BlendPart, MappingConfig, method_sections
+from configs.sections.mapping import METHODS_OF_SETTING, BlendConfig, BlendPart, MappingConfig, method_sections
 from configs.sections.optimization import OptimizationConfig, Packing, Schedule
 from configs.sections.pretraining import ArchitectureConfig, PretrainConfig
 from configs.sections.report import ComparisonConfig, ReportConfig, ReportNode, Skipped
@@ -61,8 +61,8 @@ from configs.sections.training_parts import AdapterConfig, LoraConfig, MixtureCo
 
 __all__ = [
     "CODE_PATTERN",
+    "METHODS_OF_SETTING",
     "METHOD_NEEDS",
-    "METHOD_OF_SETTING",
     "NAME_PATTERN",
     "NOT_IN_KEY",
     "AdapterConfig",

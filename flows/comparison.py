@@ -10,7 +10,7 @@ from typing import Literal
 from configs.faults import ConfigError
 from configs.load import compose, load_recipe
 from configs.schema import (
-    METHOD_OF_SETTING,
+    METHODS_OF_SETTING,
     ComparisonConfig,
     MappingConfig,
     ReportNode,
@@ -123,14 +123,13 @@ def _graphs(
         ConfigError: an override cannot be used.
         InputError: none can run.
     """
-    expands = base.tokenizer.strategy == "expand"
     graphs: dict[str, tuple[Node, ...]] = {}
     skipped: dict[str, str] = {}
     for name in names:
         try:
-            graphs[name] = _graph(_compose(request, name, expands), where, store)
+            graphs[name] = _graph(_compose(request, name), where, store)
         except ConfigError as error:
-            if _fits_by_itself(request, name, expands):
+            if _fits_by_itself(request, name):
                 raise
             skipped[name] = str(error)
         except InputError as error:
@@ -156,42 +155,42 @@ def _refuse_unread(override: str, names: Sequence[str]) -> None:
     parts = _key(override)
     if parts in (["mapping"], ["mapping", "method"]):
         raise ConfigError(f"override {override!r}: a comparison chooses the initialisers by --initialisers")
-    wanted = _method_of(parts)
-    if wanted is not None and wanted not in names:
-        raise ConfigError(f"override {override!r}: {wanted!r} is not among those compared: {', '.join(names)}")
+    readers = _readers(parts)
+    if readers is not None and not set(readers) & set(names):
+        wanted = ", ".join(repr(name) for name in readers)
+        raise ConfigError(f"override {override!r} is read by {wanted} alone, and compared are: {', '.join(names)}")
 
 
-def _method_of(parts: Sequence[str]) -> str | None:
-    """The initialiser that alone reads the value with this key; None where all do, or where there is no such key."""
+def _readers(parts: Sequence[str]) -> tuple[str, ...] | None:
+    """The initialisers that alone read the value with this key; None where all do, or where there is no such key."""
     if parts[0] != "mapping" or len(parts) < 2:
         return None
-    return parts[1].replace("_", "-") if parts[1] in method_sections() else METHOD_OF_SETTING.get(parts[1])
+    return (parts[1].replace("_", "-"),) if parts[1] in method_sections() else METHODS_OF_SETTING.get(parts[1])
 
 
-def _compose(request: ComparisonRequest, name: str, expands: bool = False) -> RunConfig:
+def _compose(request: ComparisonRequest, name: str) -> RunConfig:
     """The recipe with the initialiser `name`, which gets its defaults and the overrides that are meant for it.
 
     Args:
         request: what is compared.
         name: the initialiser.
-        expands: the vocabulary is the source's with new tokens; 'random' then draws the rows of those alone.
 
     Raises:
         ConfigError: an override cannot be used, or the language lacks what the initialiser needs.
     """
     recipe = load_recipe(request.recipe).mapping
-    plain = {"method": name, "seed": recipe.seed, "copy_shared": expands and name == "random"}
+    plain = {"method": name, "seed": recipe.seed}
     mapping = recipe if recipe.method == name else MappingConfig.model_validate(plain)
-    own = [text for text in request.overrides if _method_of(_key(text)) in (None, name)]
+    own = [text for text in request.overrides if name in (_readers(_key(text)) or (name,))]
     whole = "mapping=" + json.dumps(mapping.model_dump(mode="json"))
     return compose(request.language, request.model, request.recipe, (whole, *own))
 
 
-def _fits_by_itself(request: ComparisonRequest, name: str, expands: bool) -> bool:
+def _fits_by_itself(request: ComparisonRequest, name: str) -> bool:
     """Whether the initialiser could run but for the overrides of its parameters."""
     plain = tuple(text for text in request.overrides if _key(text)[0] != "mapping")
     try:
-        _compose(replace(request, overrides=plain), name, expands)
+        _compose(replace(request, overrides=plain), name)
     except ConfigError:
         return False
     return plain != request.overrides

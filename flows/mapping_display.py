@@ -9,6 +9,11 @@ from rich.markup import escape
 from flows.console_tables import cell, share, table
 from tasks.report.display import visible
 
+_WITHOUT_SOURCES = {
+    "numbers": "the initialiser gave its row as numbers",
+    "drawn": "its row is drawn at random, like the source model's rows",
+}
+
 
 def print_overview(console: Console, found: dict[str, Any]) -> None:
     """Rows by origin, and coverage weighted by frequency."""
@@ -43,7 +48,7 @@ def print_tokens(console: Console, rows: Sequence[dict[str, Any]]) -> None:
             soft_wrap=True,
         )
         if not row["weights"]:
-            console.print("  no source tokens: its row is drawn at random or given as numbers by the initialiser\n")
+            console.print(f"  no source tokens: {_WITHOUT_SOURCES[row['made']]}\n")
             continue
         cells = [[cell(visible(item["token"])), f"{item['weight']:.4f}"] for item in row["weights"]]
         number = row["sources"]

@@ -38,12 +38,15 @@ def find_mapping(where: Settings, what: str) -> FoundMapping:
         ConfigError: nothing or more than one mapping fits.
     """
     store = open_store(where)
+    if not what:
+        raise ConfigError("which mapping? Give a language that was run, a run id, or a mapping's key")
     labels = _of_runs(where, what)
     by_key = {item.key: f"mapping {item.key[:12]}" for item in store.manifests(STAGE) if item.key.startswith(what)}
     found = labels or by_key
     if len(found) == 1:
         ((key, label),) = found.items()
-        return FoundMapping(key, label, _folder(store, key))
+        methods = [item.config.get("method") for item in store.manifests(STAGE) if item.key == key]
+        return FoundMapping(key, f"{label} ({', '.join(map(str, methods))})", _folder(store, key))
     if not found:
         raise ConfigError(
             f"{what!r} fits no mapping: give a language that was run ('langadapt status'), a run id, or the first "
@@ -54,13 +57,19 @@ def find_mapping(where: Settings, what: str) -> FoundMapping:
 
 
 def _of_runs(where: Settings, what: str) -> dict[str, str]:
-    """Key -> label of the mappings of the newest run of the language or of the run of that id."""
+    """Key -> label of the mappings of the newest run of the language, or of the runs whose ids begin so."""
+    found: dict[str, str] = {}
     for run in newest_runs(where):
-        if run["run_id"].startswith(what) or (valid_code(what) and run.get("language") == what):
-            stages = [stage for stage in run["stages"] if stage["stage"] == STAGE]
-            if stages:
-                return {stage["key"]: stage["label"] for stage in stages}
-    return {}
+        of_language = valid_code(what) and run.get("language") == what
+        if run["run_id"].startswith(what) or of_language:
+            found |= {
+                stage["key"]: f"{stage['label']}, run {run['run_id']}"
+                for stage in run["stages"]
+                if stage["stage"] == STAGE and stage["key"] not in found
+            }
+            if found and of_language:
+                break
+    return found
 
 
 def _folder(store: Store, key: str) -> Path:
@@ -110,6 +119,7 @@ def show_token(found: FoundMapping, text: str, limit: int) -> list[dict[str, Any
         raise ConfigError(f"no token {text!r} among the {len(names):,} of {found.label}{hint}")
     total = sum(tokens["frequency"].to_pylist())
     sources = _sources(found.folder, chosen)
+    numbers = _rows_of_numbers(found.folder, tokens.num_rows)
     rows = []
     for row in chosen:
         values = tokens.slice(row, 1).to_pylist()[0]
@@ -123,6 +133,7 @@ def show_token(found: FoundMapping, text: str, limit: int) -> list[dict[str, Any
                 "frequency_share": values["frequency"] / total if total else None,
                 "entropy": values["entropy"],
                 "sources": len(sources.get(row, [])),
+                "made": "mean" if row in sources else "numbers" if row in numbers else "drawn",
                 "weights": sources.get(row, [])[:limit],
             }
         )
@@ -160,6 +171,13 @@ def _near(text: str, texts: list[str]) -> list[str]:
     close = difflib.get_close_matches(wanted, list(by_bare), n=SUGGESTIONS, cutoff=0.6)
     found = [name for bare in dict.fromkeys([*starts[: SUGGESTIONS // 2], *close]) for name in by_bare[bare]]
     return found[:SUGGESTIONS]
+
+
+def _rows_of_numbers(folder: Path, size: int) -> frozenset[int]:
+    """Ids of the tokens, of `size`, whose rows the initialiser gave as numbers."""
+    from tasks.embeddings.dense_files import read_dense_ids
+
+    return frozenset(read_dense_ids(folder, size).tolist())
 
 
 def _sources(folder: Path, rows: list[int]) -> dict[int, list[dict[str, Any]]]:

@@ -20,6 +20,7 @@ PREFECT_DEFAULTS = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     "PREFECT_LOGGING_EXTRA_LOGGERS": "flows,tasks,storage",
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",  # before and after a flow, there is none to log to
 }
 
 

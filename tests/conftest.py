@@ -1,6 +1,7 @@
 """Fixtures for all tests."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,3 +14,12 @@ def shared_data() -> Path:
     if not (root / "parallel").is_dir():
         pytest.skip(f"no shared data at {root}: set LANGADAPT_DATA_ROOT to run this test")
     return root
+
+
+@pytest.fixture(autouse=True)
+def environment_of_its_own() -> Iterator[None]:
+    """Put the environment back as it was: the command sets defaults of Prefect in it, which change logging for good."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)

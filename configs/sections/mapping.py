@@ -66,8 +66,14 @@ class BlendConfig(MethodConfig):
         }
 
 
-METHOD_OF_SETTING: dict[str, Method] = {"smoothing": "trans-tokenization", "copy_shared": "random"}
-"""The settings of `MappingConfig` that one method alone reads, beside the sections."""
+ESTIMATES_SHARED: tuple[Method, ...] = ("random", "trans-tokenization", "wechsel", "blend")
+"""The methods that do not keep the rows of shared tokens by themselves."""
+
+METHODS_OF_SETTING: dict[str, tuple[Method, ...]] = {
+    "smoothing": ("trans-tokenization",),
+    "copy_shared": ESTIMATES_SHARED,
+}
+"""The settings of `MappingConfig` that only some methods read, beside the sections."""
 
 
 class MappingConfig(Config):
@@ -79,9 +85,10 @@ class MappingConfig(Config):
         ge=0,
         description="'trans-tokenization': count added to pairs that need no evidence (identical, digits).",
     )
-    copy_shared: bool = Field(
-        default=False,
-        description="'random': tokens found in both vocabularies keep their rows instead of being drawn.",
+    copy_shared: bool | None = Field(
+        default=None,
+        description="'random', 'trans-tokenization', 'wechsel', 'blend': tokens found in both vocabularies keep their "
+        "rows instead of getting new ones. None: where the vocabulary is an expansion of the source's.",
     )
     seed: int = Field(default=0, ge=0, description="Seed of the random rows, and of what else an initialiser draws.")
     align: AlignInitConfig | None = Field(default=None, description="Parameters of 'align'.")
@@ -119,10 +126,11 @@ class MappingConfig(Config):
 
     @model_validator(mode="after")
     def _every_setting_is_read(self) -> "MappingConfig":
-        for name, method in METHOD_OF_SETTING.items():
-            if self.method != method and getattr(self, name) != type(self).model_fields[name].default:
+        for name, methods in METHODS_OF_SETTING.items():
+            if self.method not in methods and getattr(self, name) != type(self).model_fields[name].default:
+                readers = " and ".join(repr(method) for method in methods)
                 raise ValueError(
-                    f"mapping.{name} is read by {method!r} alone, but mapping.method is {self.method!r}; take it out"
+                    f"mapping.{name} is read by {readers} alone, but mapping.method is {self.method!r}; take it out"
                 )
         return self
 

@@ -8,7 +8,7 @@ from configs.sections.alignment import AlignmentConfig, CountsConfig
 from configs.sections.base import CODE_PATTERN, NAME_PATTERN, Config
 from configs.sections.evaluation import EvaluationConfig
 from configs.sections.initial_model import EmbeddingsConfig, InitialModelConfig
-from configs.sections.mapping import MappingConfig
+from configs.sections.mapping import ESTIMATES_SHARED, MappingConfig
 from configs.sections.source_model import HelperModel, ModelConfig
 from configs.sections.text import BitextConfig, CorpusConfig
 from configs.sections.tokenizer import FertilityConfig, TokenizerConfig
@@ -125,10 +125,23 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _expansion_keeps_the_source_rows(self) -> "RunConfig":
         mapping = self.mapping
-        if self.tokenizer.strategy == "expand" and mapping.method == "random" and not mapping.copy_shared:
+        if self.tokenizer.strategy != "expand" or mapping.method not in ESTIMATES_SHARED:
+            return self
+        if mapping.copy_shared is False:
             raise ValueError(
-                "tokenizer.strategy 'expand' adds to the source vocabulary, and mapping.method 'random' would draw the "
-                "rows of the source's own tokens too; set mapping.copy_shared to true"
+                f"tokenizer.strategy 'expand' adds to the source vocabulary, and mapping.method {mapping.method!r} "
+                "would change the rows of the source's own tokens too; take out mapping.copy_shared or set it to true"
+            )
+        object.__setattr__(self, "mapping", mapping.model_copy(update={"copy_shared": True}))
+        return self
+
+    @model_validator(mode="after")
+    def _merging_has_merges(self) -> "RunConfig":
+        tokenizer = self.tokenizer
+        if self.mapping.method == "merge" and tokenizer.strategy == "train" and tokenizer.algorithm == "unigram":
+            raise ValueError(
+                "mapping.method 'merge' follows the merges of the new vocabulary, and tokenizer.algorithm 'unigram' "
+                "has none; take 'bpe' or 'byte-bpe', or another method"
             )
         return self
 

@@ -18,6 +18,7 @@ from tasks.embeddings.sparse_rows import SparseRows
 from tasks.embeddings.token_mapping import TokenMapping
 
 SPECIAL, SHARED, DECOMPOSITION, UNKNOWN = "special", "shared", "fallback-decomposition", "fallback-unknown"
+RANDOM = "random"
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def completed(given: Ingredients, copied: CopiedRows, own: Sequence[OwnRows]) ->
         unknown = np.full(len(rows), source.roles["unk"])
         each = np.arange(len(rows))
         fallbacks.append(OwnRows(UNKNOWN, rows, SparseRows.from_coo(each, unknown, np.ones(len(rows)), len(rows))))
-    return assembled(copied, [*own, *fallbacks], len(source), UNKNOWN)
+    return assembled(copied, [*own, *fallbacks], len(source), RANDOM)
 
 
 def assembled(copied: CopiedRows, own: Sequence[OwnRows], source_size: int, left: str) -> TokenMapping:

@@ -110,10 +110,11 @@ def check_source(name: str, table: torch.Tensor, mapping: TokenMapping) -> None:
     if len(beyond):
         rows = np.unique(mapping.rows.row_of_entry()[mapping.source_ids >= len(table)])
         raise InputError(
-            f"source model: the {name} have {len(table)} rows; model and tokenizer do not belong together, or tokens "
+            f"source model: rows in the {name}: {len(table)}; model and tokenizer do not belong together, or tokens "
             f"were added to the source tokenizer and never to the model: the mapping reads source tokens "
-            f"{_some(beyond)} for {len(rows)} new tokens ({_some(rows)}). Take those tokens out of the source "
-            "tokenizer's files, or resize the source model's embeddings and train them"
+            f"{_some(beyond)} for {len(rows)} new tokens ({_some(rows)}). Leave the added tokens out of a trained "
+            "vocabulary (tokenizer.keep_added_tokens: false), take them out of the source tokenizer's files, or resize "
+            "the source model's embeddings and train them"
         )
     known = table[: mapping.source_size].reshape(min(mapping.source_size, len(table)), -1)
     for start in range(0, len(known), _ROWS):

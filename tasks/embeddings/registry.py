@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +128,19 @@ class Initialiser:
 
 
 def load_initialiser(name: str) -> Initialiser:
-    """The initialiser `name`.
+    """The initialiser `name`; with `MappingConfig.copy_shared`, shared tokens keep their rows, whatever it makes.
 
     Raises:
         KeyError: no initialiser has that name.
     """
+    from tasks.embeddings.kept_rows import with_kept_rows
+
     method = importlib.import_module(INITIALISERS[name]).METHOD
     if not isinstance(method, Initialiser) or method.name != name:
         raise TypeError(f"{INITIALISERS[name]} declares {method!r}, expected the initialiser {name!r}")
-    return method
+
+    def build(given: Ingredients) -> "TokenMapping | DenseRows":
+        built = method.build(given)
+        return with_kept_rows(built, given.target, given.source) if given.config.copy_shared else built
+
+    return replace(method, build=build)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tasks.contract import InputError
 from tasks.embeddings.canonical import Vocabulary
-from tasks.embeddings.copied_rows import OwnRows, assembled, copied_rows
+from tasks.embeddings.copied_rows import RANDOM, OwnRows, assembled, copied_rows
 from tasks.embeddings.registry import Ingredients, Initialiser
 from tasks.embeddings.sparse_rows import SparseRows
 from tasks.embeddings.sparse_similarity import sparsemax_cosines
@@ -49,13 +49,15 @@ def focus_mapping(vectors: NDArray[np.float32], target: Vocabulary, source: Voca
     if len(rows) and not len(anchors):
         shared = int((~copied.special[copied.rows]).sum())
         raise InputError(
-            f"mapping: 'focus' mixes shared tokens, and none of the {shared} tokens that both tokenizers have has a "
-            "vector; give more text or a smaller min_count, or take 'mean'"
+            "mapping: 'focus' mixes shared tokens, and the two tokenizers have none; take 'mean'"
+            if not shared
+            else f"mapping: 'focus' mixes shared tokens, and none of the {shared} tokens that both tokenizers have has "
+            "a vector; give more text or a smaller min_count, or take 'mean'"
         )
     similar = sparsemax_cosines(vectors[rows], vectors[anchors])
     ids = copied.source_ids[anchors][similar.ids]
     weights = SparseRows.from_coo(similar.row_of_entry(), ids, similar.weights, len(rows))
-    return assembled(copied, [OwnRows("similar", rows, weights)], len(source), "random")
+    return assembled(copied, [OwnRows("similar", rows, weights)], len(source), RANDOM)
 
 
 def vectors_of(tokens: Sequence[str], found: WordVectors) -> NDArray[np.float32]:

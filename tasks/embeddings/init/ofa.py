@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from configs.schema import OfaConfig
-from tasks.embeddings.copied_rows import OwnRows, assembled, copied_rows
+from tasks.embeddings.copied_rows import RANDOM, OwnRows, assembled, copied_rows
 from tasks.embeddings.neighbour_mixture import neighbour_mixture
 from tasks.embeddings.registry import Ingredients, Initialiser
 from tasks.embeddings.subword_vectors import WITH_AND_WITHOUT_SPACE, Form, mean_of_words
@@ -46,7 +46,7 @@ def build(given: Ingredients) -> TokenMapping:
     copied = copied_rows(given.target, given.source)
     rows = copied.rest[~given.target.special[copied.rest]]
     nearest = neighbour_mixture(new[rows], old, ~given.source.special, config.neighbours, config.temperature)
-    return assembled(copied, [OwnRows("nearest", rows, nearest)], len(given.source), "random")
+    return assembled(copied, [OwnRows("nearest", rows, nearest)], len(given.source), RANDOM)
 
 
 def multilingual_vectors(path: Path) -> WordVectors:

@@ -10,7 +10,7 @@ from configs.schema import WechselConfig
 from tasks.contract import InputError
 from tasks.embeddings.bilingual_dictionary import dictionary_of_alignment, read_dictionary
 from tasks.embeddings.canonical import Vocabulary
-from tasks.embeddings.copied_rows import OwnRows, assembled, copied_rows
+from tasks.embeddings.copied_rows import RANDOM, OwnRows, assembled, copied_rows
 from tasks.embeddings.neighbour_mixture import neighbour_mixture
 from tasks.embeddings.registry import Ingredients, Initialiser
 from tasks.embeddings.subword_vectors import subword_vectors
@@ -61,7 +61,7 @@ def wechsel_mapping(
     estimated = np.zeros(len(target), dtype=bool)
     estimated[rows] = nearest.counts() > 0
     copied = copied_rows(target, source).without_shared(estimated)
-    return assembled(copied, [OwnRows("nearest", rows, nearest)], len(source), "random")
+    return assembled(copied, [OwnRows("nearest", rows, nearest)], len(source), RANDOM)
 
 
 def procrustes(source: NDArray[np.float32], target: NDArray[np.float32]) -> NDArray[np.float32]:

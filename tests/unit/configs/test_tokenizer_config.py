@@ -87,20 +87,26 @@ def test_a_languages_vocabulary_size_is_for_strategies_that_train_one(own_config
         compose("eo", "tiny-english", "own", ["tokenizer.strategy=nothing"])
 
 
-def test_random_rows_beside_a_vocabulary_that_is_kept():
-    expanded = ["tokenizer.strategy=expand", "mapping.method=random"]
-    with pytest.raises(
-        ConfigError, match=r"would draw the rows of the source's own tokens too; set mapping\.copy_shared"
-    ):
-        compose("eo", "tiny-english", "mean", expanded)
-    assert compose("eo", "tiny-english", "mean", [*expanded, "mapping.copy_shared=true"]).mapping.copy_shared
+def test_merge_needs_merges():
+    with pytest.raises(ConfigError, match=r"'unigram' has none; take 'bpe' or 'byte-bpe', or another method"):
+        compose("eo", "tiny-english", "mean", ["mapping.method=merge", "tokenizer.algorithm=unigram"])
+    compose("eo", "tiny-english", "mean", ["mapping.method=merge"])
+
+
+@pytest.mark.parametrize("method", ["random", "trans-tokenization", "wechsel"])
+def test_a_vocabulary_that_is_kept_keeps_its_rows(method):
+    expanded = ["tokenizer.strategy=expand", f"mapping.method={method}"]
+    assert compose("eo", "tiny-english", "mean", expanded).mapping.copy_shared
+    with pytest.raises(ConfigError, match=r"would change the rows of the source's own tokens too"):
+        compose("eo", "tiny-english", "mean", [*expanded, "mapping.copy_shared=false"])
+    assert compose("eo", "tiny-english", "mean", expanded[1:]).mapping.copy_shared is None
 
 
 @pytest.mark.parametrize(
     ("setting", "method"), [("smoothing=0.5", "trans-tokenization"), ("copy_shared=true", "random")]
 )
 def test_a_setting_of_another_initialiser_is_refused(setting, method):
-    with pytest.raises(ConfigError, match=f"is read by '{method}' alone, but mapping.method is 'mean'; take it out"):
+    with pytest.raises(ConfigError, match=f"is read by '{method}'.* alone, but mapping.method is 'mean'; take it out"):
         compose("eo", "tiny-english", "mean", [f"mapping.{setting}"])
     compose("eo", "tiny-english", "mean", [f"mapping.method={method}", f"mapping.{setting}"])
 

@@ -1,5 +1,6 @@
 """The mean and random initialisers, the source tokenizer's pieces, and special tokens."""
 
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -69,6 +70,20 @@ def test_every_initialiser_on_every_kind_of_tokenizer(ingredients, name, source,
     bos = given.target.roles["bos"]
     assert mapping.source_ids[mapping.indptr[bos]] == given.source.roles["bos"]
     assert mapping.origins()[bos] == "special"
+
+
+@pytest.mark.parametrize("name", ["random", "trans-tokenization"])
+@pytest.mark.parametrize("keep", [True, False])
+def test_shared_tokens_keep_their_rows_where_that_is_asked(ingredients, name, keep):
+    given = ingredients("english", "dutch", method=name, copy_shared=keep)
+    match = identical_tokens(given.target, given.source)
+    shared = np.flatnonzero((match >= 0) & ~given.target.special)
+    assert len(shared) > 20
+    others = np.roll(match[shared], 1)  # each is aligned with another's source token
+    built = load_initialiser(name).build(replace(given, pairs=TokenPairs(shared, others, np.full(len(shared), 9.0))))
+    for i in shared:
+        copy = {given.source.tokens[match[i]]: 1.0}, "shared"
+        assert (row(built, given, given.target.tokens[i]) == copy) is keep
 
 
 def test_unknown_initialiser():

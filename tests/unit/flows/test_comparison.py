@@ -85,8 +85,16 @@ def test_an_override_of_one_initialiser_reaches_it_alone(where):
         (("maen",), (), "did you mean 'mean'"),
         (("mean",), ("mapping.method=random",), "chooses the initialisers by --initialisers"),
         (("mean",), ("mapping={method: random}",), "chooses the initialisers by --initialisers"),
-        (("mean", "random"), ("mapping.focus.fasttext.epochs=7",), "'focus' is not among those compared: mean, random"),
-        (("mean",), ("mapping.copy_shared=true",), "'random' is not among those compared"),
+        (
+            ("mean", "random"),
+            ("mapping.focus.fasttext.epochs=7",),
+            "is read by 'focus' alone, and compared are: mean",
+        ),
+        (
+            ("mean",),
+            ("mapping.copy_shared=true",),
+            "is read by 'random', 'trans-tokenization', 'wechsel'",
+        ),
         (("mean",), ("mapping.focsu.fasttext.epochs=7",), "did you mean 'focus'"),
         (("focus",), ("mapping.focus.epoch=7",), "epoch"),
         (("mean",), ("tokenizer.vocab_sise=500",), "did you mean 'vocab_size'"),
