@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
@@ -35,6 +34,8 @@ def add_lora(model: Any, settings: LoraSettings, seed: int) -> Any:
     Raises:
         InputError: the decoder layers cannot be found, or there is no linear layer in them.
     """
+    from peft import LoraConfig, get_peft_model  # takes seconds to load
+
     targets = linear_layers(model)
     config = LoraConfig(
         r=settings.rank,

@@ -63,7 +63,7 @@ def test_the_source_tokenizer_is_copied_in_the_same_way(helpers, corpus, helper,
         assert (tmp_path / "out" / name).read_bytes() == (helper / name).read_bytes()
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
-    with pytest.raises(InputError, match="source tokenizer: .* has no tokenizer"):
+    with pytest.raises(InputError, match=r"source tokenizer: .* has no tokenizer"):
         helpers["run"](corpus, tmp_path / "other", own, {"source_tokenizer": tmp_path / "empty"})
 
 
