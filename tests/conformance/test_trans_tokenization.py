@@ -180,7 +180,7 @@ def slow_mapping(target, source, counts, smoothing):
         if t in target.roles:
             role = target.roles[t]
             sources = {by_role[role]: 1.0} if role in by_role else {}
-            origin[t] = "special" if sources else "fallback-unknown"
+            origin[t] = "special" if sources else "fallback-unknown" if "unk" in by_role else "random"
             result[t] = sources or ({by_role["unk"]: 1.0} if "unk" in by_role else {})
         elif t in table:
             result[t] = table[t]
@@ -207,7 +207,7 @@ def slow_fallback(t, table, target, source, by_role):
     rows = [{s: 1.0} for s in source.cut(target.text(t)) if s in source.tokens and s not in source.roles]
     if rows:
         return mean(rows), "fallback-decomposition"
-    return ({by_role["unk"]: 1.0} if "unk" in by_role else {}), "fallback-unknown"
+    return ({by_role["unk"]: 1.0}, "fallback-unknown") if "unk" in by_role else ({}, "random")
 
 
 def mean(rows):
@@ -377,7 +377,7 @@ def test_source_without_unknown_token_leaves_rows_uncovered():
     mapping = load_initialiser("trans-tokenization").build(given)
     # the target's unknown token still finds the special token of the same string
     assert mapping.covered().tolist() == [True, False]
-    assert mapping.origins() == ["special", "fallback-unknown"]
+    assert mapping.origins() == ["special", "random"]
 
 
 def test_counts_of_other_tokenizers_are_refused():
