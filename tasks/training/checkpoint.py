@@ -1,6 +1,5 @@
 """Checkpoints: tensors in safetensors and a small JSON file, in a folder that appears whole; no pickle anywhere."""
 
-import hashlib
 import json
 import logging
 import shutil
@@ -12,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from storage.keys import file_digest
 from tasks.training.durable import empty_folder, publish_folder
 
 FORMAT = 2
@@ -51,7 +51,7 @@ class CheckpointFolder:
             "format": FORMAT,
             "step": step,
             "fingerprint": self._fingerprint,
-            "sha256": _sha256(unfinished / TENSORS),
+            "sha256": file_digest(unfinished / TENSORS),
         }
         (unfinished / DESCRIPTION).write_text(json.dumps(description, sort_keys=True), encoding="utf-8")
         publish_folder(unfinished, self._place(step))
@@ -98,11 +98,6 @@ class CheckpointFolder:
         description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
         if description["format"] != FORMAT or description["fingerprint"] != self._fingerprint:
             raise ValueError("it belongs to a training with another configuration, model or text")
-        if _sha256(folder / TENSORS) != description["sha256"]:
+        if file_digest(folder / TENSORS) != description["sha256"]:
             raise ValueError(f"{TENSORS} is damaged (its SHA-256 differs)")
         return Checkpoint(int(description["step"]), load_file(folder / TENSORS))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from configs.schema import EvaluationConfig
 from tasks.contract import InputError
@@ -16,6 +15,7 @@ from tasks.evaluation.batches import batches, padded
 from tasks.evaluation.loading import read_texts
 from tasks.evaluation.windows import Window, cut
 from tasks.pretrained import load_tokenizer
+from tasks.training.evaluation_mode import evaluating
 from tasks.training.packed_batch import PADDING
 
 WINDOW = int(EvaluationConfig.model_fields["window"].default)
@@ -73,7 +73,7 @@ def bits_per_byte(
         device: where the objective is.
         precision: context of the forward passes.
     """
-    with _evaluating(objective), torch.no_grad(), precision:
+    with evaluating(objective), torch.no_grad(), precision:
         sums = [
             float(objective.token_losses(*_on_device(part, device)).double().sum())
             for part in _parts(text.windows, tokens)
@@ -92,15 +92,3 @@ def _on_device(windows: list[Window], device: torch.device) -> tuple[torch.Tenso
     """Tokens and documents [windows, longest]; padding is at the right, where no token can see it."""
     ids, mask = padded(windows)
     return ids.to(device), torch.where(mask, 0, PADDING).to(device)
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, then every module as it was."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True

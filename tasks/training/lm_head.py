@@ -1,8 +1,6 @@
 """A causal language model as two halves: the base, which makes hidden states, and the LM head, logits of them."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tasks.contract import InputError
+from tasks.training.evaluation_mode import evaluating
 
 # Settings by which a family multiplies or divides its logits (Cohere, Falcon-H1; Granite), or bounds them (Gemma;
 # RecurrentGemma; xLSTM). `check_halves` finds out where a family means something else by one of these names.
@@ -92,7 +91,7 @@ def check_halves(model: Any) -> None:
     """
     head, base = lm_head(model), base_model(model)
     tokens = torch.arange(min(PROBE_TOKENS, len(head.weight)), device=head.weight.device).unsqueeze(0)
-    with torch.no_grad(), _evaluating(model):
+    with torch.no_grad(), evaluating(model):
         hidden = base(input_ids=tokens, use_cache=False)[0].to(head.weight.dtype)
         expected = without_peft(model)(input_ids=tokens, use_cache=False).logits.double()
         if (expected.shape[-1], hidden.shape[-1]) != head.weight.shape:
@@ -114,15 +113,3 @@ def _halves_differ(model: Any, how: str) -> InputError:
 def _setting(settings: Any, name: str) -> float | None:
     value = getattr(settings, name, None)
     return None if value is None else float(value)
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, then every module as it was."""
-    before = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in before:
-            module.training = training

@@ -1,8 +1,6 @@
 """Packed rows as a transformers model takes them: no attention across documents, positions counted in each of them."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tasks.contract import InputError
+from tasks.training.evaluation_mode import evaluating
 from tasks.training.packed_batch import PADDING, Batch
 
 Method = Literal["positions", "lengths", "mask"]
@@ -129,7 +128,7 @@ def _keeps_apart(base: Any, method: Method) -> bool:
     device = next(base.parameters()).device
     first, other, second = _documents(int(base.config.get_text_config().vocab_size))
     try:
-        with _evaluating(base), torch.no_grad():
+        with evaluating(base), torch.no_grad():
             packed, changed, alone = (
                 _hidden(base, model_batch(_row(documents), method, device))[-SECOND:]
                 for documents in ([first, second], [other, second], [second])
@@ -157,14 +156,3 @@ def _hidden(base: Any, given: ModelBatch) -> Tensor:
     """[length, d] float32."""
     hidden: Tensor = base(input_ids=given.tokens, use_cache=False, **given.inputs)[0]
     return hidden[0].float()
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
