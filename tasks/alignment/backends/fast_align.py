@@ -17,10 +17,11 @@ from tasks.alignment.backends.declaration import Backend, find_program
 from tasks.contract import InputError
 
 if TYPE_CHECKING:
-    from tasks.alignment.aligner import Aligned, Iteration, Job
+    from tasks.alignment.aligner import Aligned, DirectionName, Iteration, Job
     from tasks.alignment.bitext import Bitext
 
 VARIABLE = "LANGADAPT_FAST_ALIGN"
+MOST_WORDS = 32_766  # in a sentence; fitting the tension it counts positions in 16 bits and never ends on a longer one
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +64,13 @@ def command(binary: Path, path: Path, config: AlignmentConfig, reverse: bool) ->
 
 
 class IterationLog:
-    """Reads the figures of the passes from the program's standard error."""
+    """Reads the figures of the passes of one direction from the program's standard error."""
 
-    def __init__(self, config: AlignmentConfig, pairs: int, report: Callable[[float], None]) -> None:
+    def __init__(
+        self, direction: "DirectionName", config: AlignmentConfig, pairs: int, report: Callable[[float], None]
+    ) -> None:
         """Nothing read yet; `report` is called with the iterations done (fractions within one)."""
+        self._direction = direction
         self._rows: list[dict[str, float]] = []
         self._tension = config.tension
         self._pairs = max(pairs, 1)
@@ -74,7 +78,7 @@ class IterationLog:
 
     def line(self, line: str) -> None:
         """Take one line."""
-        logger.info("fast_align: %s", line)
+        logger.info("fast_align, %s: %s", self._direction, line)
         if match := _ITERATION.match(line):
             self._rows.append({"tension": self._tension, "final": float(match[2] is not None)})
             self._report(int(match[1]) - 1)
@@ -115,13 +119,28 @@ class _Progress:
         self._job.report(sum(self._done.values()), total, f"fast_align, {direction}")
 
 
+def _check_lengths(job: "Job") -> None:
+    """Refuse what the program would never end on."""
+    import numpy as np
+
+    if job.config.model == "diagonal" and job.config.optimize_tension:
+        longest = max(
+            int(np.diff(side).max(initial=0)) for side in (job.words.source_offsets, job.words.target_offsets)
+        )
+        if longest > MOST_WORDS:
+            raise InputError(
+                f"fast_align never ends on a sentence of {longest:,} words while it fits the tension: set max_words to "
+                f"{MOST_WORDS} or less, or do not fit it"
+            )
+
+
 def align(job: "Job") -> "Aligned":
     """Run the program for each direction; both at once where more than one thread is allowed.
 
     The program is `job.files['fast_align']` where it is there, else the one that `find_binary` finds.
 
     Raises:
-        InputError: the program is not there.
+        InputError: the program is not there, or a sentence is too long for it.
         ProgramError: it fails, or its output does not fit its input.
     """
     from tasks.alignment.aligner import Aligned
@@ -132,12 +151,13 @@ def align(job: "Job") -> "Aligned":
     binary = job.files.get("fast_align") or find_binary()
     if binary is None:
         raise InputError(f"the program fast_align is not there: {BACKEND.install}")
+    _check_lengths(job)
     path = job.work / "fast_align.txt"
     write_input(job.words, path)
     progress = _Progress(job)
     threads = thread_count(job.config.threads)
     at_once = min(threads, len(job.directions))
-    logs = {name: IterationLog(job.config, len(job.words), partial(progress, name)) for name in job.directions}
+    logs = {name: IterationLog(name, job.config, len(job.words), partial(progress, name)) for name in job.directions}
     programs = {
         name: Program(
             command(binary, path, job.config, name == "reverse"),

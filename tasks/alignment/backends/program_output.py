@@ -36,7 +36,7 @@ def best_of_output(output: Path, bitext: Bitext, direction: DirectionName, targe
     temporary = target.with_name(target.name + ".tmp")
     with temporary.open("wb") as file:
         line = 0
-        for block in _blocks(output):
+        for block in _blocks(output, what):
             try:
                 links = parse_pharaoh(block)
             except ValueError as error:
@@ -77,8 +77,8 @@ def _wrong_lines(what: str, lines: int, bitext: Bitext) -> ProgramError:
     return ProgramError(f"{what} gave {lines:,}{more} lines for {len(bitext):,} sentence pairs: is it this program?")
 
 
-def _blocks(path: Path) -> Iterator[UInt8]:
-    """The file in blocks of whole lines; a last line without its end gets one."""
+def _blocks(path: Path, what: str) -> Iterator[UInt8]:
+    """The file in blocks of whole lines; an error where its last line has no end."""
     rest = np.zeros(0, dtype=np.uint8)
     with path.open("rb") as file:
         while len(data := np.frombuffer(file.read(BLOCK_BYTES), dtype=np.uint8)):
@@ -89,4 +89,4 @@ def _blocks(path: Path) -> Iterator[UInt8]:
                 yield joined[:cut]
             rest = joined[cut:]
     if len(rest):
-        yield np.append(rest, np.uint8(ord("\n")))
+        raise ProgramError(f"the output of {what} ends within a line: is the disk of {path.parent} full?")

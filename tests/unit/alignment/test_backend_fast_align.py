@@ -11,6 +11,7 @@ from tasks.alignment.aligner import Aligned, Job
 from tasks.alignment.backends import program_input, program_output, registry
 from tasks.alignment.backends.fast_align import command, find_binary
 from tasks.alignment.child_process import ProgramError
+from tasks.contract import InputError
 
 # What every fake does first: read the pairs, and print what fast_align prints.
 START = """
@@ -148,6 +149,7 @@ def test_death_by_signal_is_a_failure(run: Callable[..., tuple[Job, Aligned]]) -
     ("code", "message"),
     [
         ("links(skip=1)", "gave 1 lines for 2 sentence pairs"),
+        ("print('0-0\\n0-0', end='')", "ends within a line"),
         ("links()\nlinks()", "gave 4 or more lines for 2 sentence pairs"),
         ("print('usage')", "line 1, byte 0: not a link"),
         ("print('0-0')\nprint('0-2')", "link on line 2 points outside"),
@@ -197,7 +199,16 @@ def test_standard_error_goes_to_the_log(
 ) -> None:
     with caplog.at_level(logging.INFO):
         run(WELL)
-    assert "fast_align: ITERATION 5 (FINAL)" in caplog.messages
+    for direction in ("forward", "reverse"):
+        assert f"fast_align, {direction}: ITERATION 5 (FINAL)" in caplog.messages
+
+
+def test_a_sentence_that_it_never_ends_on_is_refused(run: Callable[..., tuple[Job, Aligned]]) -> None:
+    pairs = [("a b", "x"), ("c", " ".join(["y"] * 32_767))]
+    with pytest.raises(InputError, match="32,767 words"):
+        run(WELL, pairs)
+    _, aligned = run(WELL, pairs, optimize_tension=False)
+    assert len(aligned.best["forward"]) == 32_768
 
 
 @pytest.mark.fast_align
