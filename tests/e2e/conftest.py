@@ -5,7 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
+from flows import execution
+from flows.comparison import ComparisonRequest, prepare_comparison
 from flows.display import LogDisplay
 from flows.runner import prepare, run_in_process
 from flows.runs import RunRequest
@@ -27,26 +30,49 @@ SMALL = (
     "evaluation.max_sentences=40",
     "evaluation.generation_tokens=4",
     "evaluation.generation_prompts=1",
+    *(f"{section}.threads=1" for section in ("model.pretraining", "training", "evaluation")),
 )
+
+NO_DATA = Path("/nowhere")  # the sample is made, nothing is read
 
 
 class Chain:
-    """Runs the small chain in this process on one store."""
+    """Runs the small chain on one store, its stages too in this process.
 
-    def __init__(self, store: Path) -> None:
+    That a stage in a process of its own writes the same bytes is what test_faults.py is for.
+    """
+
+    def __init__(self, store: Path | str) -> None:
         self.store = store
-        self.where = Settings(store=str(store), data_root=store.parent)
+        self.where = Settings(store=str(store), data_root=NO_DATA)
 
     def prepare(self, *overrides, recipe="trans-tokenization", rerun=(), until=None):
         request = RunRequest("eo", "tiny-english", recipe, (*SMALL, *overrides), tuple(rerun), until)
         return prepare(request, self.where)
 
     def run(self, *overrides, **options):
-        return run_in_process(self.prepare(*overrides, **options), LogDisplay())
+        return self.finish(self.prepare(*overrides, **options))
+
+    def compare(self, *initialisers):
+        return self.finish(prepare_comparison(ComparisonRequest("eo", initialisers, overrides=SMALL), self.where))
+
+    def finish(self, prepared):
+        threads = torch.get_num_threads()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(execution, "run_stage", lambda stage, context, on_line: stage.run(context))
+            result = run_in_process(prepared, LogDisplay())
+        torch.set_num_threads(threads)
+        return result
 
     def statuses(self, *overrides, **options):
         """Node id -> status of a run."""
         return {outcome.node: outcome.status for outcome in self.run(*overrides, **options).outcomes}
+
+
+@pytest.fixture(scope="session")
+def kills():
+    """How often a test kills what it runs: 3 times, or LANGADAPT_TEST_KILLS."""
+    return int(os.environ.get("LANGADAPT_TEST_KILLS", "3"))
 
 
 @pytest.fixture(scope="session")
@@ -56,17 +82,34 @@ def small():
 
 
 @pytest.fixture(scope="session")
+def make_chain():
+    """Makes a chain on a store."""
+    return Chain
+
+
+@pytest.fixture(scope="session")
 def finished(tmp_path_factory):
     """A chain whose run is complete; only for reading. Also gives the first run's result."""
     chain = Chain(tmp_path_factory.mktemp("finished") / "store")
     return chain, chain.run()
 
 
+@pytest.fixture(scope="session")
+def copy_finished(finished, tmp_path_factory):
+    """Makes copies of the finished chain, to be changed at will."""
+
+    def copy():
+        store = tmp_path_factory.mktemp("copied") / "store"
+        shutil.copytree(finished[0].store, store)
+        return Chain(store)
+
+    return copy
+
+
 @pytest.fixture
-def copied(finished, tmp_path):
-    """A copy of the finished chain's store, to be changed at will."""
-    shutil.copytree(finished[0].store, tmp_path / "store", copy_function=shutil.copy2)
-    return Chain(tmp_path / "store")
+def copied(copy_finished):
+    """A copy of the finished chain."""
+    return copy_finished()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ BEFORE_TRAINING = {
     "sample", "source.corpus", "source.tokenizer", "source.pretraining", "corpus", "bitext", "tokenizer", "fertility",
     "alignment", "counts", "mapping", "initial-model", "embeddings", "evaluation.source", "evaluation.initial",
 }  # fmt: skip
-TRAINED = {"training.1", "training.2", "evaluation.1", "evaluation.2", "report"}
+TRAINED = {"training.1", "training.2", "evaluation.1", "evaluation.2", "report", "card"}
 
 
 def cached(statuses):
@@ -176,16 +176,9 @@ def test_measured_speeds_are_kept_outside_the_artifacts(finished):
     assert "tokens_per_second" in pq.read_schema(path).names
 
 
-def test_a_store_behind_a_url(tmp_path, monkeypatch, small):
-    from flows.display import LogDisplay
-    from flows.runner import prepare, run_in_process
-    from flows.runs import RunRequest
-    from flows.settings import Settings
-
-    where = Settings(store=f"local://{tmp_path / 'remote'}", data_root=tmp_path)
-    request = RunRequest("eo", "tiny-english", "trans-tokenization", small, until="tokenizer")
+def test_a_store_behind_a_url(tmp_path, monkeypatch, make_chain):
+    chain = make_chain(f"local://{tmp_path / 'remote'}")
     for cache, expected in (("one", "Completed"), ("one", "Cached"), ("two", "Cached")):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))  # another cache: another machine
-        result = run_in_process(prepare(request, where), LogDisplay())
-        assert {outcome.status for outcome in result.outcomes} == {expected}
+        assert set(chain.statuses(until="tokenizer").values()) == {expected}
     assert list((tmp_path / "remote").rglob("tokenizer.json"))

@@ -1,17 +1,11 @@
 """`langadapt compare` on the bundled sample: shared stages once, a table, a plot, and what could not run."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from flows.comparison import ComparisonRequest, prepare_comparison
-from flows.display import LogDisplay
-from flows.runner import run_in_process
-from flows.settings import Settings
 
 pytestmark = pytest.mark.e2e
 
@@ -19,23 +13,15 @@ NAMES = ("random", "trans-tokenization", "sava")
 
 
 @pytest.fixture(scope="module")
-def store(finished, tmp_path_factory):
-    """A copy of the store in which a whole run by trans-tokenization is finished."""
-    folder = tmp_path_factory.mktemp("compare") / "store"
-    shutil.copytree(finished[0].store, folder, copy_function=shutil.copy2)
-    return folder
+def chain(copy_finished):
+    """A copy of the chain in which a whole run by trans-tokenization is finished."""
+    return copy_finished()
 
 
 @pytest.fixture(scope="module")
-def compare(store, small):
-    """Compares initialisers on that store, in this process; gives the result as JSON."""
-
-    def run(*names):
-        where = Settings(store=str(store), data_root=store.parent)
-        prepared = prepare_comparison(ComparisonRequest("eo", names, overrides=small), where)
-        return run_in_process(prepared, LogDisplay()).as_json()
-
-    return run
+def compare(chain):
+    """Compares initialisers on that chain's store; gives the result as JSON."""
+    return lambda *names: chain.compare(*names).as_json()
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +70,9 @@ def test_a_further_one_builds_its_own_stages_alone(compare, compared):
     assert bits[0]["random"] == bits[1]["random"] != bits[1]["mean"]
 
 
-def test_the_command_takes_everything_from_the_store_and_its_tables_can_be_queried(compared, store, small):
+def test_the_command_takes_everything_from_the_store_and_its_tables_can_be_queried(compared, chain, small):
     def call(*arguments):
-        command = [sys.executable, "-m", "flows.cli", *arguments, "--store", str(store), "--json"]
+        command = [sys.executable, "-m", "flows.cli", *arguments, "--store", str(chain.store), "--json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
