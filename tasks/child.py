@@ -15,10 +15,10 @@ import signal
 import sys
 import time
 import traceback
-from pathlib import Path
 from typing import IO, Any
 
-from tasks.contract import InputError, StageContext, load_stage
+from tasks.contract import InputError
+from tasks.isolation import read_request
 
 PR_SET_PDEATHSIG = 1
 PROGRESS_SECONDS = 0.25
@@ -52,10 +52,6 @@ class EventSender:
             self.send({"progress": {"done": done, "total": total, "unit": unit, "message": message}})
 
 
-def _paths(mapping: dict[str, str]) -> dict[str, Path]:
-    return {name: Path(path) for name, path in mapping.items()}
-
-
 def _terminate(signum: int, frame: object) -> None:
     raise SystemExit(128 + signum)
 
@@ -76,17 +72,9 @@ def main() -> int:
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as stream:
         events = EventSender(stream)
         try:
-            stage = load_stage(request["stage"])
-            context = StageContext(
-                config=stage.config.model_validate_json(request["config"]),
-                inputs=_paths(request["inputs"]),
-                files=_paths(request["files"]),
-                out=Path(request["out"]),
-                work=Path(request["work"]),
-                progress=events.progress,
-            )
+            stage, context = read_request(request, events.progress)
             result = dataclasses.asdict(stage.run(context))
-            result["summary"]["peak_memory_bytes"] = peak_memory_bytes()
+            result["summary"].setdefault("peak_memory_bytes", peak_memory_bytes())
             events.send({"result": result})
         except Exception as error:
             kind = "input" if isinstance(error, InputError) else "other"

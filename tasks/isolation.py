@@ -14,11 +14,11 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from tasks.contract import InputError, Stage, StageContext, StageResult, load_stage
+from tasks.contract import InputError, Progress, Stage, StageContext, StageResult, load_stage
 
 GRACE_SECONDS = 30.0
 INTERRUPTED = 128 + signal.SIGTERM
@@ -26,6 +26,10 @@ INTERRUPTED = 128 + signal.SIGTERM
 # times slower on cores that others use too; 1,000 costs nothing where they are free.
 SPIN_COUNT = "1000"
 TAIL_LINES = 20
+# What torchrun, `accelerate launch` and cluster managers tell a process of the others it was started with.
+LAUNCHER_VARIABLES = (
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"
+)  # fmt: skip
 PROJECT = Path(__file__).resolve().parents[1]
 
 
@@ -52,40 +56,18 @@ def run_stage(stage: Stage, context: StageContext, on_line: Callable[[str], None
 
 def run_in_child(stage: str, context: StageContext, on_line: Callable[[str], None]) -> StageResult:
     """Run the stage of that name in a child process (see `run_stage`)."""
-    request = {
-        "stage": stage,
-        "parent": os.getpid(),
-        "config": context.config.model_dump_json(),
-        "inputs": {name: str(path) for name, path in context.inputs.items()},
-        "files": {name: str(path) for name, path in context.files.items()},
-        "out": str(context.out),
-        "work": str(context.work),
-    }
-    read_end, write_end = os.pipe()
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     outcome: dict[str, Any] = {}
-    with os.fdopen(read_end, encoding="utf-8") as events:
-        try:
-            child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tasks.child", str(write_end)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=(write_end,),
-                start_new_session=True,
-                env={**load_stage(stage).environment, **child_environment()},
-                text=True,
-                errors="replace",
-            )
-        finally:
-            os.close(write_end)
+    child, events = start_child(
+        stage, context, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    with events:
         # The reader takes this thread's context variables along: who listens to progress may need them.
         reader = threading.Thread(
             target=contextvars.copy_context().run, args=(_read_events, events, context, outcome), daemon=True
         )
         reader.start()
         try:
-            _feed(child, json.dumps(request))
             assert child.stdout is not None
             for line in child.stdout:
                 tail.append(line.rstrip("\n"))
@@ -98,15 +80,79 @@ def run_in_child(stage: str, context: StageContext, on_line: Callable[[str], Non
     return _result(stage, code, outcome, tail)
 
 
+def start_child(
+    stage: str, context: StageContext, environment: Mapping[str, str] | None = None, **settings: Any
+) -> tuple["subprocess.Popen[str]", IO[str]]:
+    """Start a process that runs the stage of that name, and give it its request.
+
+    Args:
+        stage: name of the stage.
+        context: what it is given; progress is told as events.
+        environment: variables of its own.
+        settings: further arguments of `subprocess.Popen`.
+
+    Returns:
+        The process, and the events that it sends (`tasks.child`), one a line.
+    """
+    request = json.dumps({**request_of(stage, context), "parent": os.getpid()})
+    read_end, write_end = os.pipe()
+    events = os.fdopen(read_end, encoding="utf-8")
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tasks.child", str(write_end)],
+            stdin=subprocess.PIPE,
+            pass_fds=(write_end,),
+            env={**load_stage(stage).environment, **child_environment(), **(environment or {})},
+            text=True,
+            errors="replace",
+            **settings,
+        )
+    except BaseException:
+        events.close()
+        raise
+    finally:
+        os.close(write_end)
+    try:
+        _feed(child, request)
+    except BaseException:
+        child.kill()
+        events.close()
+        raise
+    return child, events
+
+
+def request_of(stage: str, context: StageContext) -> dict[str, Any]:
+    """What a process is told that is to run the stage of that name (JSON types); `read_request` is its inverse."""
+    return {
+        "stage": stage,
+        "config": json.loads(context.config.model_dump_json()),
+        "inputs": {name: str(path) for name, path in context.inputs.items()},
+        "files": {name: str(path) for name, path in context.files.items()},
+        "out": str(context.out),
+        "work": str(context.work),
+    }
+
+
+def read_request(request: Mapping[str, Any], progress: Progress) -> tuple[Stage, StageContext]:
+    """The stage that `request` names, and what it is given."""
+    stage = load_stage(request["stage"])
+    paths = {name: Path(path) for name, path in request["inputs"].items()}
+    files = {name: Path(path) for name, path in request.get("files", {}).items()}
+    config = stage.config.model_validate_json(json.dumps(request["config"]))
+    return stage, StageContext(config, paths, Path(request["out"]), Path(request["work"]), files, progress)
+
+
 def child_environment() -> dict[str, str]:
     """The environment of a child: this process's, with short spinning unless the person has chosen.
 
-    This project is found first, whatever folder the process runs in (which may have a `tasks` of its own).
+    This project is found first, whatever folder the process runs in (which may have a `tasks` of its own). A launcher
+    that this process comes from is forgotten: a stage that wants several processes starts them itself.
     """
     chosen = "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ
     spinning = {} if chosen else {"GOMP_SPINCOUNT": SPIN_COUNT}
     paths = (str(PROJECT), os.environ.get("PYTHONPATH", ""))
-    return {**os.environ, **spinning, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    own = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
+    return {**own, **spinning, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
 
 def _feed(child: subprocess.Popen[str], request: str) -> None:
@@ -117,9 +163,8 @@ def _feed(child: subprocess.Popen[str], request: str) -> None:
 
 def _read_events(events: IO[str], context: StageContext, outcome: dict[str, Any]) -> None:
     for line in events:
-        try:
-            event = json.loads(line)
-        except ValueError:  # the last line of a child that was killed while writing
+        event = read_event(line)
+        if event is None:
             continue
         if "progress" not in event:
             outcome.update(event)
@@ -131,6 +176,15 @@ def _read_events(events: IO[str], context: StageContext, outcome: dict[str, Any]
                 Exception
             ) as error:  # raised in the parent's own thread; events are read on, or the child would block
                 outcome["listener"] = error
+
+
+def read_event(line: str) -> dict[str, Any] | None:
+    """An event of a child; None for the last line of one that was killed while writing."""
+    try:
+        event: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return None
+    return event
 
 
 def _result(stage: str, code: int, outcome: dict[str, Any], tail: deque[str]) -> StageResult:

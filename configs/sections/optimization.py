@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from configs.sections.base import NOT_IN_KEY, Config, Share
-from configs.sections.training_parts import ValidationConfig
+from configs.sections.training_parts import ProcessesConfig, ValidationConfig
 
 Schedule = Literal["constant", "linear", "cosine"]
 Packing = Literal["plain", "documents"]
@@ -90,9 +90,19 @@ class OptimizationConfig(Config):
     checkpoint_every: int = Field(
         default=200, ge=1, description="Steps between checkpoints.", json_schema_extra=NOT_IN_KEY
     )
-    threads: int = Field(default=0, ge=0, description="CPU threads; 0 means all.", json_schema_extra=NOT_IN_KEY)
+    threads: int = Field(
+        default=0,
+        ge=0,
+        description="CPU threads of a process; 0: all, divided among the processes.",
+        json_schema_extra=NOT_IN_KEY,
+    )
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="Where it runs.", json_schema_extra=NOT_IN_KEY
+    )
+    processes: ProcessesConfig = Field(
+        default=ProcessesConfig(),
+        description="Processes that share the sequences of each step.",
+        json_schema_extra=NOT_IN_KEY,
     )
 
     @model_validator(mode="before")
@@ -117,6 +127,21 @@ class OptimizationConfig(Config):
             )
         if self.micro_batch_size != "auto" and self.micro_batch_size < 1:
             raise ValueError(f"micro_batch_size is {self.micro_batch_size}: give 1 or more, or 'auto'")
+        return self
+
+    @model_validator(mode="after")
+    def _processes_have_work(self) -> "OptimizationConfig":
+        count, sharding = self.processes.count, self.processes.sharding
+        if count != "gpus" and count > self.rows_per_step:
+            raise ValueError(
+                f"processes.count is {count}, but a step has {self.rows_per_step} sequences: lower it, or raise "
+                "batch_size"
+            )
+        if sharding == "full" and self.micro_batch_size == "auto":
+            raise ValueError(
+                "micro_batch_size is 'auto', but with processes.sharding 'full' sizes cannot be tried (a process that "
+                "runs out of memory would leave the others waiting): give a number"
+            )
         return self
 
     @property

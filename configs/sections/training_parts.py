@@ -50,6 +50,25 @@ class ValidationConfig(Config):
     )
 
 
+class ProcessesConfig(Config):
+    """Several processes that train one model; a launcher (torchrun, `accelerate launch`) says itself how many."""
+
+    count: int | Literal["gpus"] = Field(
+        default=1, description="Processes on this machine; 'gpus': one for each of its GPUs."
+    )
+    sharding: Literal["none", "full"] = Field(
+        default="none",
+        description="'none': every process has the whole model (DDP); 'full': every process has a part of each weight "
+        "and of the optimizer's state, and gets the others while it needs them (FSDP).",
+    )
+
+    @model_validator(mode="after")
+    def _there_is_one(self) -> "ProcessesConfig":
+        if self.count != "gpus" and self.count < 1:
+            raise ValueError(f"count is {self.count}: give 1 or more, or 'gpus'")
+        return self
+
+
 class MixtureConfig(Config):
     """Several texts in one training. Names: 'target', 'source' (the source model's language), or language codes."""
 

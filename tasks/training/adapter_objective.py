@@ -32,7 +32,7 @@ class AdaptedObjective(nn.Module):
             inputs: what else the base model gets (position_ids, attention_mask).
         """
         hidden, labels = self._prepared(tokens, documents, inputs)
-        return Losses(self.model.summed_loss(hidden, labels)[None], (labels != IGNORED).sum()[None])
+        return Losses(torch.stack([self.model.summed_loss(hidden, labels)]), (labels != IGNORED).sum()[None])
 
     @torch.no_grad()
     def token_losses(self, tokens: torch.Tensor, documents: torch.Tensor | None = None, **inputs: Any) -> torch.Tensor:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from tasks.training.checkpoint import CheckpointFolder
+from tasks.training.ranks import ALONE, Ranks
 
 
 class BestWeights:
@@ -15,10 +15,12 @@ class BestWeights:
     Args:
         folder: where they are kept.
         fingerprint: what the training is.
+        ranks: the processes; all make the same calls.
     """
 
-    def __init__(self, folder: Path, fingerprint: str) -> None:
-        self._states = CheckpointFolder(folder, fingerprint, keep=None)
+    def __init__(self, folder: Path, fingerprint: str, ranks: Ranks = ALONE) -> None:
+        self._states = CheckpointFolder(folder, fingerprint, None, ranks)
+        self._ranks = ranks
 
     def save(self, step: int, parameters: Mapping[str, nn.Parameter], checkpoints: Iterable[int]) -> None:
         """Keep the weights after `step` steps, the best so far; `checkpoints` are the steps one could go on from."""
@@ -27,6 +29,8 @@ class BestWeights:
 
     def prune(self, step: int, checkpoints: Iterable[int]) -> None:
         """Remove what neither `step` nor a checkpoint needs: a checkpoint needs the newest not after it."""
+        if not self._ranks.first:
+            return
         steps = self._states.steps()
         needed = {max((own for own in steps if own <= other), default=step) for other in checkpoints} | {step}
         for own in steps:
@@ -39,7 +43,6 @@ class BestWeights:
         Raises:
             ValueError: they are not there, or damaged.
         """
-        tensors = self._states.load(step).tensors
-        with torch.no_grad():
-            for name, parameter in parameters.items():
-                parameter.copy_(tensors[name])
+        state = self._states.load(step)
+        for name, parameter in parameters.items():
+            state.copy_to(parameter, name)

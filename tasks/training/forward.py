@@ -10,6 +10,7 @@ from tasks.training.numerics import autocast
 from tasks.training.objective import count_predictions, step_loss
 from tasks.training.packed_attention import Method, PackedAttention, model_batch
 from tasks.training.packed_batch import Batch
+from tasks.training.ranks import ALONE, Ranks
 
 
 class ForwardPass:
@@ -19,31 +20,40 @@ class ForwardPass:
         objective: `Objective` or `AdaptedObjective`, on its device.
         method: how documents in a row are told apart.
         bfloat16: forward passes in bfloat16.
+        ranks: the processes that share the rows of a step.
 
     Attributes:
         micro_batch: rows in a forward pass.
         device: where the objective is.
     """
 
-    def __init__(self, objective: Any, method: Method, bfloat16: bool, micro_batch: int = 1) -> None:
+    def __init__(
+        self, objective: Any, method: Method, bfloat16: bool, micro_batch: int = 1, ranks: Ranks = ALONE
+    ) -> None:
         self.objective, self.method, self.bfloat16, self.micro_batch = objective, method, bfloat16, micro_batch
+        self.ranks = ranks
         self.device = next(objective.parameters()).device
 
     def gradients(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Add the gradients of the mean loss of `batch` (of each head, summed) to those of the parameters.
 
+        Of several processes each takes its share of the rows, and the gradients of all are to be added up. Sharded ones
+        are averaged by the backward passes already: the loss is multiplied by the number of processes.
+
         Returns:
-            Predictions of each head [heads] int64 and their summed losses [heads] float32, on the device.
+            Predictions of each head in the whole `batch`, [heads] int64, and the summed losses of this process's rows,
+            [heads] float32, on the device.
         """
         heads = len(getattr(self.objective, "extra_heads", ()))
         tokens, documents = (torch.from_numpy(array.copy()) for array in (batch.tokens, batch.documents))
         predictions = count_predictions(tokens, heads, documents).to(self.device)
         summed = torch.zeros(1 + heads, device=self.device)
-        for part in batch.split(self.micro_batch):
+        factor = self.ranks.count if self.ranks.sharded else 1
+        for part in self.ranks.share(batch).split(self.micro_batch):
             given = model_batch(part, self.method, self.device)
             with autocast(self.device, self.bfloat16):
                 losses = self.objective(given.tokens, given.documents, **given.inputs)
-            step_loss(losses, predictions).backward()  # type: ignore[no-untyped-call]
+            (factor * step_loss(losses, predictions)).backward()  # type: ignore[no-untyped-call]
             summed += losses.summed.detach()
         return predictions, summed
 

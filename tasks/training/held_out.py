@@ -17,6 +17,7 @@ from tasks.evaluation.windows import Window, cut
 from tasks.pretrained import load_tokenizer
 from tasks.training.evaluation_mode import evaluating
 from tasks.training.packed_batch import PADDING
+from tasks.training.ranks import ALONE, Ranks
 
 WINDOW = int(EvaluationConfig.model_fields["window"].default)
 
@@ -62,9 +63,14 @@ def held_out(corpus: Path, tokenizer: Path, sentences: int, positions: int | Non
 
 
 def bits_per_byte(
-    objective: Any, text: HeldOut, tokens: int, device: torch.device, precision: AbstractContextManager[object]
+    objective: Any,
+    text: HeldOut,
+    tokens: int,
+    device: torch.device,
+    precision: AbstractContextManager[object],
+    ranks: Ranks = ALONE,
 ) -> float:
-    """Bits that the LM head of `objective` needs for a byte of `text`.
+    """Bits that the LM head of `objective` needs for a byte of `text`, to the bit the same in every process.
 
     Args:
         objective: `Objective` or `AdaptedObjective`; its modules are in the modes they were in at the end.
@@ -72,13 +78,17 @@ def bits_per_byte(
         tokens: tokens in a forward pass, padding included (one window at least).
         device: where the objective is.
         precision: context of the forward passes.
+        ranks: the processes that share the text; each makes as many forward passes.
     """
+    parts = list(_parts(text.windows, tokens))
+    sums = torch.zeros(len(parts), dtype=torch.float64)
     with evaluating(objective), torch.no_grad(), precision:
-        sums = [
-            float(objective.token_losses(*_on_device(part, device)).double().sum())
-            for part in _parts(text.windows, tokens)
-        ]
-    return math.fsum(sums) / math.log(2) / text.bytes
+        for turn in range(0, len(parts), ranks.count):
+            number = turn + ranks.rank
+            losses = objective.token_losses(*_on_device(parts[min(number, len(parts) - 1)], device))
+            if number < len(parts):
+                sums[number] = losses.double().sum()
+    return math.fsum(ranks.sum(sums).tolist()) / math.log(2) / text.bytes
 
 
 def _parts(windows: list[Window], tokens: int) -> Iterator[list[Window]]:

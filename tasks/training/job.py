@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 
 from configs.schema import PhaseConfig, key_fields
 from storage.tables import write_table
-from tasks.contract import InputError, StageContext, StageResult
+from tasks.contract import InputError, StageContext, StageResult, no_progress
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoint import CheckpointFolder
 from tasks.training.cost import TrainingCost, training_cost
@@ -22,9 +22,12 @@ from tasks.training.held_out import HeldOut, held_out
 from tasks.training.loop import Places, Trainer
 from tasks.training.memory import is_out_of_memory, memory_advice, micro_batch_size
 from tasks.training.model_files import save_model
-from tasks.training.numerics import choose_device, numeric_settings, uses_bfloat16
+from tasks.training.numerics import choose_device, numeric_settings, seed_of_rank, uses_bfloat16
 from tasks.training.packing import PackedDocuments
+from tasks.training.ranks import Ranks, joined, ranks_of_environment
+from tasks.training.sharding import as_pass, gather, shard
 from tasks.training.strategy import Prepared, prepare
+from tasks.training.tensorboard_log import curves_folder
 from tasks.training.text_encoder import TextEncoder
 from tasks.training.training_text import TARGET, TrainingText, training_text
 
@@ -64,19 +67,37 @@ def run_job(job: TrainingJob, context: StageContext) -> StageResult:
     """
     config = job.config
     check_fits(job)
-    text = training_text(_corpora(context), job.encoder, config, context.work, context.progress)
+    device = choose_device(config.device, ranks_of_environment().local_rank)
+    with joined(device, config.processes.sharding == "full") as ranks:
+        if ranks.count > config.rows_per_step:
+            raise InputError(
+                f"{ranks.count} processes share the {config.rows_per_step} sequences of a step: start fewer, or raise "
+                "batch_size"
+            )
+        return _run(job, context if ranks.first else replace(context, progress=no_progress), device, ranks)
+
+
+def _run(job: TrainingJob, context: StageContext, device: torch.device, ranks: Ranks) -> StageResult:
+    """What one of the processes does; the first one writes the results."""
+    config = job.config
+    with ranks.first_alone():
+        text = training_text(_corpora(context), job.encoder, config, context.work, context.progress)
     course = make_course(config, text)
     scored = _held_out(job, context)
-    device = choose_device(config.device)
-    with numeric_settings(device, config.threads, config.seed), memory_advice(config):
+    seed = seed_of_rank(config.seed, ranks.rank)
+    with numeric_settings(device, config.threads, seed, ranks.local_count), memory_advice(config):
         prepared = prepare(job.model, config, context.inputs.get("mapping"))
-        prepared.objective.to(device)
         cost = training_cost(prepared, text, course, config.gradient_checkpointing)
         log.info("%s on %s: %s", config.name, device, cost)
         context.progress(0, course.steps, "steps", str(cost))
-        trainer = _trainer(prepared, text, course, config, context.work)
+        prepared = _placed(prepared, device, ranks)
+        trainer = _trainer(prepared, text, course, config, _Place(context.work, device, ranks))
         trainer.held_out = scored
         trainer.run(context.progress)
+        if ranks.sharded:
+            gather(prepared.objective, ranks.first)
+        if not ranks.first:
+            return StageResult()
         model = prepared.finish()
         job.complete(model)
         save_model(model, context.out, job.dtype, job.source)
@@ -100,21 +121,42 @@ def _held_out(job: TrainingJob, context: StageContext) -> HeldOut | None:
     return held_out(context.inputs["corpus"], job.source, validation.sentences, _positions(job.model))
 
 
-def _trainer(prepared: Prepared, text: TrainingText, course: Course, config: PhaseConfig, work: Path) -> Trainer:
-    device = next(iter(prepared.parameters.values())).device
-    bfloat16 = uses_bfloat16(config.precision, device)
-    method = packing_method(prepared.base, config.packing, bfloat16)
+@dataclass(frozen=True)
+class _Place:
+    """Where one process of a training works: its folder, its device, and which process it is."""
+
+    work: Path
+    device: torch.device
+    ranks: Ranks
+
+
+def _placed(prepared: Prepared, device: torch.device, ranks: Ranks) -> Prepared:
+    """`prepared` on its device, whole or this process's part of it."""
+    if ranks.sharded:
+        return shard(prepared, device)
+    prepared.objective.to(device)
+    return prepared
+
+
+def _trainer(prepared: Prepared, text: TrainingText, course: Course, config: PhaseConfig, place: _Place) -> Trainer:
+    bfloat16 = uses_bfloat16(config.precision, place.device)
+    ask = as_pass(prepared.objective, packing_method) if place.ranks.sharded else packing_method
+    method = ask(prepared.base, config.packing, bfloat16)
     if config.gradient_checkpointing:
         checkpoint_activations(prepared.base)
-    forward = ForwardPass(prepared.objective, method, bfloat16)
-    forward.micro_batch = micro_batch_size(config, device, lambda size: _fits(prepared, text, forward, size))
+    forward = ForwardPass(prepared.objective, method, bfloat16, ranks=place.ranks)
+    forward.micro_batch = micro_batch_size(
+        config, place.device, lambda size: _fits(prepared, text, forward, size), place.ranks.count
+    )
     mark = fingerprint(config, prepared, text, course)
-    places = Places(CheckpointFolder(work / "checkpoints", mark), BestWeights(work / "best", mark))
+    checkpoints = CheckpointFolder(place.work / "checkpoints", mark, ranks=place.ranks)
+    curves = curves_folder(place.work, config.name) if place.ranks.first else None
+    places = Places(checkpoints, BestWeights(place.work / "best", mark, place.ranks), curves)
     return Trainer(prepared, text.rows, config, course, forward, places)
 
 
 def _fits(prepared: Prepared, text: TrainingText, forward: ForwardPass, size: int) -> bool:
-    """Whether a micro batch of `size` rows fits on the GPU beside AdamW's moments; some memory is kept free."""
+    """Whether a micro batch of `size` rows fits beside AdamW's moments on every GPU used; some memory is kept free."""
     trained = sum(parameter.numel() for parameter in prepared.parameters.values())
     spare = torch.cuda.get_device_properties(forward.device).total_memory // 25
     forward.micro_batch = size
@@ -122,18 +164,21 @@ def _fits(prepared: Prepared, text: TrainingText, forward: ForwardPass, size: in
     try:
         with torch.random.fork_rng(devices=[forward.device]), prepared.step():
             moments = torch.empty(2 * 4 * trained + spare, dtype=torch.uint8, device=forward.device)
-            forward.gradients(text.rows.read(0, size))
+            forward.gradients(text.rows.read(0, size * forward.ranks.count))
             del moments
+        fits = True
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        return False
+        fits = False
     finally:
         for parameter in prepared.parameters.values():
             parameter.grad = None
         torch.cuda.empty_cache()
-    log.info("micro batches of %d sequences fit", size)
-    return True
+    fits = not forward.ranks.any(not fits)
+    if fits:
+        log.info("micro batches of %d sequences fit", size)
+    return fits
 
 
 def fingerprint(config: PhaseConfig, prepared: Prepared, text: TrainingText, course: Course) -> str:
@@ -188,6 +233,7 @@ def summary(trainer: Trainer, cost: TrainingCost, text: TrainingText) -> dict[st
         "documents": target.documents,
         "text_tokens": target.tokens,
         "padding_share": history.padding / max(1, history.tokens + history.padding),
+        "processes": trainer.ranks.count,
     }
     if isinstance(target, PackedDocuments):
         figures["filling"] = target.filling

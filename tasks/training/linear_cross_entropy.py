@@ -17,7 +17,8 @@ IGNORED = -100
 # Logits held at once: on a CPU 128 MiB of float32, on a GPU 512 MiB of bfloat16, where each block's gradient is added
 # to a matrix of float32 and fewer, larger blocks cost less.
 BLOCK_LOGITS = {"cpu": 2**25, "cuda": 2**28}
-# Logits turned into probabilities at once: on a CPU what stays in a core's cache.
+# Logits turned into probabilities at once: on a CPU, for each thread, what stays in a core's cache. Less would have
+# threads wait for one another too often.
 SOFTMAX_LOGITS = {"cpu": 2**18, "cuda": 2**26}
 
 Rows = slice | Tensor
@@ -158,6 +159,7 @@ def _layer(hidden: Tensor, weight: Tensor, labels: Tensor, rule: _Rule) -> _Laye
     if rule.chunk is not None and rule.chunk < 1:
         raise ValueError(f"chunk is {rule.chunk}: give 1 token or more")
     kind, vocabulary = hidden.device.type, max(1, weight.shape[0])
+    at_once = SOFTMAX_LOGITS["cuda"] if kind == "cuda" else SOFTMAX_LOGITS["cpu"] * torch.get_num_threads()
     product = torch.promote_types(hidden.dtype, weight.dtype)
     if torch.is_autocast_enabled(kind) and product != torch.float64:
         product = torch.get_autocast_dtype(kind)
@@ -167,7 +169,7 @@ def _layer(hidden: Tensor, weight: Tensor, labels: Tensor, rule: _Rule) -> _Laye
         scale=rule.scale,
         softcap=rule.softcap,
         chunk=rule.chunk or max(1, BLOCK_LOGITS.get(kind, BLOCK_LOGITS["cpu"]) // vocabulary),
-        softmax_rows=max(1, SOFTMAX_LOGITS.get(kind, SOFTMAX_LOGITS["cpu"]) // vocabulary),
+        softmax_rows=max(1, at_once // vocabulary),
     )
 
 

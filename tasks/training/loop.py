@@ -2,7 +2,8 @@
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,9 +20,11 @@ from tasks.training.history import History, Scores, StepFigures
 from tasks.training.numerics import autocast, random_state, restore_random_state
 from tasks.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 from tasks.training.packed_batch import Batch
+from tasks.training.sharded_tensor import whole
 from tasks.training.speed import Speed, in_words
 from tasks.training.stop_signal import Interrupted, StopSignal
 from tasks.training.strategy import Prepared
+from tasks.training.tensorboard_log import CurveWriter
 from tasks.training.training_text import Rows
 
 TRIAL_STEPS = 3
@@ -40,10 +43,12 @@ class Places:
     Attributes:
         checkpoints: states to go on from.
         best: the weights of the best validation score.
+        curves: folder of TensorBoard's curves; None: there are none.
     """
 
     checkpoints: CheckpointFolder
     best: BestWeights
+    curves: Path | None = None
 
 
 class Trainer:
@@ -65,28 +70,30 @@ class Trainer:
         self.forward, self.places = forward, places
         self.held_out: HeldOut | None = None
         self.parameters = prepared.parameters
-        self.device = forward.device
+        self.device, self.ranks = forward.device, forward.ranks
         self.optimizer = make_optimizer(self.parameters, prepared.no_decay, config)
         self.history, self.scores = History(), Scores()
         self.speed = Speed(self.device)
         self.step = 0
         self._pending: list[_Pending] = []
+        self._curves = CurveWriter()
 
     def run(self, progress: Progress) -> None:
         """Train to the last step or to the early stop; with validation, the weights are then those of the best score.
 
         Raises:
             Diverged: the loss or the gradient norm of a step is not finite.
-            Interrupted: SIGTERM came; the state is in a checkpoint.
+            Interrupted: SIGTERM came to this process or another one; the state is in a checkpoint.
         """
         self.resume()
         self.prepared.objective.train()
+        self.ranks.share_weights(self.parameters.values())
         self.speed.start(self.history.tokens, self.history.padding)
         first, begin = self.step, time.perf_counter()
-        with StopSignal() as stop:
+        with StopSignal() as stop, CurveWriter(self.places.curves, self.step) as self._curves:
             if self.held_out is not None and not self.scores.rows:
                 self._validate(self.held_out)
-            while not self.finished and not stop.received:
+            while not (stopping := self.ranks.any(stop.received)) and not self.finished:
                 self._take_step()
                 if self.step == first + 1:
                     self._settle()
@@ -94,7 +101,7 @@ class Trainer:
                 if self.step == first + TRIAL_STEPS:
                     self._say_how_long(begin)
                 self._after_step(progress)
-            if stop.received:
+            if stopping:
                 self.save()
                 log.warning("SIGTERM: the state after step %d is saved", self.step)
                 raise Interrupted(self.step)
@@ -127,23 +134,25 @@ class Trainer:
         self._settle()
         tensors: dict[str, torch.Tensor] = {f"weight/{name}": parameter for name, parameter in self.parameters.items()}
         tensors |= optimizer_tensors(self.optimizer, self.parameters)
-        tensors |= {f"random/{name}": state for name, state in random_state(self.device).items()}
         tensors |= {"history": self.history.tensor(), "scores": self.scores.tensor()}
-        self.places.checkpoints.save(self.step, tensors)
+        self.places.checkpoints.save(self.step, tensors, random_state(self.device))
         log.info("checkpoint of step %d written", self.step)
         if self.scores.rows:
             self.places.best.prune(self.scores.best()[0], self.places.checkpoints.steps())
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        tensors = checkpoint.tensors
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(tensors[f"weight/{name}"])
-        restore_optimizer(self.optimizer, self.parameters, tensors, checkpoint.step)
-        states = {name.removeprefix("random/"): state for name, state in tensors.items() if name.startswith("random/")}
-        restore_random_state(states, self.device)
-        self.history = History(tensors["history"].numpy())
-        self.scores = Scores(tensors["scores"].numpy())
+        for name, parameter in self.parameters.items():
+            checkpoint.copy_to(parameter, f"weight/{name}")
+        restore_optimizer(self.optimizer, self.parameters, checkpoint)
+        if checkpoint.processes == self.ranks.count:
+            restore_random_state(checkpoint.own(self.ranks.rank), self.device)
+        else:
+            log.warning(
+                "the checkpoint is of %d processes, %d go on: sums are rounded otherwise, and dropout is drawn anew",
+                checkpoint.processes, self.ranks.count,
+            )  # fmt: skip
+        self.history = History(checkpoint.tensor("history").numpy())
+        self.scores = Scores(checkpoint.tensor("scores").numpy())
         self.step = checkpoint.step
 
     def _after_step(self, progress: Progress) -> None:
@@ -163,7 +172,7 @@ class Trainer:
             group["lr"] = rate
         batch = self.rows.read(self.step * self.course.rows, self.course.rows)
         losses = self.gradients(batch)
-        norm = nn.utils.clip_grad_norm_(self.parameters.values(), self.config.max_gradient_norm)
+        norm = whole(nn.utils.clip_grad_norm_(self.parameters.values(), self.config.max_gradient_norm))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.prepared.after_step is not None:
@@ -179,7 +188,9 @@ class Trainer:
             extra = torch.zeros((), device=self.device)
             if self.prepared.extra_loss is not None:
                 extra = self.prepared.extra_loss()
-                extra.backward()  # type: ignore[no-untyped-call]
+                (extra if self.ranks.sharded else extra / self.ranks.count).backward()  # type: ignore[no-untyped-call]
+        self.ranks.sum_gradients(self.parameters.values())
+        self.ranks.sum(summed)
         means = summed.double() / predictions.clamp_min(1)
         return torch.stack([means[0], means.sum() + extra.detach().double(), predictions[0].double()])
 
@@ -188,29 +199,32 @@ class Trainer:
         if not self._pending:
             return
         pending, self._pending = self._pending, []
-        figures = torch.stack([step.losses for step in pending]).tolist()
+        losses = torch.stack([step.losses for step in pending]).tolist()
         norms = torch.stack([step.norm for step in pending]).double().tolist()
-        for step, (loss, objective, predictions), norm in zip(pending, figures, norms, strict=True):
+        for step, (loss, objective, predictions), norm in zip(pending, losses, norms, strict=True):
             if not (np.isfinite(objective) and np.isfinite(norm)):
                 raise Diverged(
                     f"step {len(self.history) + 1}: the loss is {objective} and the gradient norm {norm} at learning "
                     f"rate {step.rate:.3g}: lower learning_rate, or raise warmup_steps; the last checkpoint is from "
                     "before"
                 )
-            self.history.append(StepFigures(loss, step.rate, norm, objective, step.tokens, predictions, step.padding))
+            figures = StepFigures(loss, step.rate, norm, objective, step.tokens, predictions, step.padding)
+            self.history.append(figures)
+            self._curves.add(len(self.history), asdict(figures))
 
     def _validate(self, text: HeldOut) -> None:
         """Score the held-out text; the weights are kept where it is the best score."""
         self._settle()
         places = self.forward.micro_batch * self.config.sequence_length
         precision = autocast(self.device, self.forward.bfloat16)
-        value = bits_per_byte(self.prepared.objective, text, places, self.device, precision)
+        value = bits_per_byte(self.prepared.objective, text, places, self.device, precision, self.ranks)
         if not np.isfinite(value):
             raise Diverged(
                 f"step {self.step}: the validation text has {value} bits per byte: lower learning_rate; the last "
                 "checkpoint is from before"
             )
         best = self.scores.append(self.step, self.history.tokens, value)
+        self._curves.add(self.step, {"bits_per_byte": value})
         if best:
             self.places.best.save(self.step, self.parameters, self.places.checkpoints.steps())
         log.info("step %d: %.4f bits per byte on the validation text%s", self.step, value, " (best)" if best else "")

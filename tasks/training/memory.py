@@ -44,6 +44,8 @@ def _advice(config: PhaseConfig) -> str:
         ways.append(f"lower micro_batch_size (now {micro_batch}; the batch of a step stays as it is)")
     if not config.gradient_checkpointing:
         ways.append("set gradient_checkpointing to true")
+    if config.processes.sharding == "none" and config.processes.count != 1:
+        ways.append("set processes.sharding to 'full'")
     ways.append(f"lower sequence_length (now {config.sequence_length})")
     if config.trainable in ("all", "bottom-top", "embeddings+head"):
         ways.append(f"train less than {config.trainable!r} (lora, for instance)")
@@ -53,18 +55,19 @@ def _advice(config: PhaseConfig) -> str:
     )
 
 
-def micro_batch_size(config: PhaseConfig, device: torch.device, fits: Callable[[int], bool]) -> int:
+def micro_batch_size(config: PhaseConfig, device: torch.device, fits: Callable[[int], bool], processes: int = 1) -> int:
     """Sequences in a forward pass: as configured; with 'auto' some 4,096 tokens on a CPU, what fits on a GPU.
 
     Args:
         config: the phase.
         device: where it is trained.
         fits: whether forward and backward passes of so many sequences fit into the GPU's memory.
+        processes: how many share the sequences of a step.
 
     Raises:
         OutOfMemory: not even one sequence fits.
     """
-    rows = config.rows_per_step
+    rows = -(-config.rows_per_step // processes)
     if config.micro_batch_size != "auto":
         return min(rows, config.micro_batch_size)
     if device.type != "cuda":

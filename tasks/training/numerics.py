@@ -4,20 +4,29 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal
 
+import numpy as np
 import torch
 
 from tasks.contract import InputError
 
 
-def choose_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
-    """The device to use; 'auto' takes a GPU where there is one.
+def choose_device(wanted: Literal["auto", "cpu", "cuda"], number: int = 0) -> torch.device:
+    """The device to use; 'auto' takes a GPU where there is one: that of `number`, which becomes torch's current one.
 
     Raises:
-        InputError: 'cuda' is wanted and there is none.
+        InputError: 'cuda' is wanted and there is none, or there are too few.
     """
     if wanted == "cuda" and not torch.cuda.is_available():
         raise InputError("device 'cuda' is not available on this machine: set device to 'auto' or 'cpu'")
-    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+    if wanted == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    if number >= torch.cuda.device_count():
+        raise InputError(
+            f"process {number} on this machine has no GPU of its own (there are {torch.cuda.device_count()}): start "
+            "one process for each GPU"
+        )
+    torch.cuda.set_device(number)
+    return torch.device("cuda", number)
 
 
 def uses_bfloat16(precision: Literal["auto", "float32", "bfloat16"], device: torch.device) -> bool:
@@ -32,9 +41,15 @@ def autocast(device: torch.device, bfloat16: bool) -> AbstractContextManager[obj
     return torch.autocast(device.type, dtype=torch.bfloat16) if bfloat16 else nullcontext()
 
 
+def seed_of_rank(seed: int, rank: int) -> int:
+    """The seed of dropout in one of several processes: another for each, in the first one `seed` itself."""
+    return seed if rank == 0 else int(np.random.SeedSequence((seed, rank)).generate_state(1)[0])
+
+
 @contextmanager
-def numeric_settings(device: torch.device, threads: int, seed: int) -> Iterator[None]:
-    """Threads (0: torch's default, all cores), seeded random state, and on a CPU deterministic algorithms.
+def numeric_settings(device: torch.device, threads: int, seed: int, processes: int = 1) -> Iterator[None]:
+    """Threads (0: torch's default, all cores, divided among the `processes` here), seeded random state, and on a CPU
+    deterministic algorithms.
 
     All of it is as before at the end. On a CPU the same inputs and the same number of threads give the same bits;
     another number of threads may round sums otherwise.
@@ -46,8 +61,8 @@ def numeric_settings(device: torch.device, threads: int, seed: int) -> Iterator[
     devices = [torch.cuda.current_device()] if device.type == "cuda" else []
     try:
         with torch.random.fork_rng(devices=devices):
-            if threads:
-                torch.set_num_threads(threads)
+            if threads or processes > 1:
+                torch.set_num_threads(threads or max(1, threads_before // processes))
             if device.type == "cpu":
                 torch.use_deterministic_algorithms(True, warn_only=True)
                 _fill_uninitialized_memory(False)

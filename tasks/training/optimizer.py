@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from configs.schema import OptimizationConfig
+from tasks.training.checkpoint import Checkpoint
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -39,21 +40,18 @@ def optimizer_tensors(optimizer: torch.optim.AdamW, parameters: Mapping[str, nn.
 
 
 def restore_optimizer(
-    optimizer: torch.optim.AdamW,
-    parameters: Mapping[str, nn.Parameter],
-    tensors: Mapping[str, torch.Tensor],
-    step: int,
+    optimizer: torch.optim.AdamW, parameters: Mapping[str, nn.Parameter], checkpoint: Checkpoint
 ) -> None:
-    """Give `optimizer` the moments in `tensors` (as made by `optimizer_tensors`) after `step` steps.
+    """Give `optimizer` the moments in `checkpoint` (as made by `optimizer_tensors`).
 
     Raises:
         ValueError: a moment has another shape than its parameter.
     """
     for name, parameter in parameters.items():
-        if f"{MOMENTS[0]}/{name}" not in tensors:
+        if f"{MOMENTS[0]}/{name}" not in checkpoint:
             continue
-        state: dict[str, torch.Tensor] = {"step": torch.tensor(float(step), device=parameter.device)}
+        state: dict[str, torch.Tensor] = {"step": torch.tensor(float(checkpoint.step), device=parameter.device)}
         for moment in MOMENTS:
             state[moment] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
-            state[moment].copy_(tensors[f"{moment}/{name}"])
+            checkpoint.copy_to(state[moment], f"{moment}/{name}")
         optimizer.state[parameter] = state

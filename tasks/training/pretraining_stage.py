@@ -21,9 +21,13 @@ def run(context: StageContext) -> StageResult:
 
     from tasks.training.architecture import build_llama
     from tasks.training.job import TrainingJob, run_job
+    from tasks.training.launch import processes_to_start, run_processes
     from tasks.training.text_encoder import TextEncoder
 
     config: PretrainConfig = context.config
+    count = processes_to_start(config)
+    if count > 1:
+        return run_processes("pretraining", context, count)
     encoder = TextEncoder(context.inputs["tokenizer"])
     model = build_llama(config.architecture, encoder, config.seed)
     job = TrainingJob(model, encoder, context.inputs["tokenizer"], phase_of(config), torch.float32)

@@ -25,9 +25,13 @@ def run(context: StageContext) -> StageResult:
     from tasks.pretrained import load_causal_model
     from tasks.training.adapter_start import take_special_tokens
     from tasks.training.job import TrainingJob, run_job
+    from tasks.training.launch import processes_to_start, run_processes
     from tasks.training.model_files import stored_dtype
     from tasks.training.text_encoder import TextEncoder
 
+    count = processes_to_start(context.config)
+    if count > 1:
+        return run_processes("training", context, count)
     source = context.inputs["model"]
     vocabulary = context.inputs.get("vocabulary", source)
     encoder = TextEncoder(vocabulary)

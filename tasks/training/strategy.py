@@ -37,7 +37,7 @@ class Prepared:
         finish: the ordinary model of transformers to save; the objective is of no use afterwards.
         after_step: to be called after each optimizer step, or None.
         step: the context of a step's forward and backward passes in which a sparse adapter makes its head but once
-            (not under DDP).
+            (not where weights are sharded).
     """
 
     objective: nn.Module
@@ -83,7 +83,7 @@ def prepare(model: Any, config: PhaseConfig, mapping: Path | None) -> Prepared:
     else:
         select_trainable(model, config.trainable, config.layers)
     objective = Objective(trained, config.extra_heads if config.objective == "mtp" else 0)
-    parameters = _trained(objective)
+    parameters = trained_parameters(objective)
     vectors = frozenset(name for name, parameter in parameters.items() if parameter.ndim < 2)
     return Prepared(objective, base_model(trained), parameters, vectors, None, finish)
 
@@ -98,7 +98,7 @@ def _adapter(model: Any, config: PhaseConfig, mapping: Path | None) -> Prepared:
     return Prepared(
         objective=objective,
         base=base_model(model),
-        parameters=_trained(objective),
+        parameters=trained_parameters(objective),
         no_decay=frozenset(),  # weights of a matrix, though a sparse adapter keeps them in one row
         extra_loss=adapted.auxiliary_loss if chosen.auxiliary else None,
         finish=adapted.merge,
@@ -106,7 +106,8 @@ def _adapter(model: Any, config: PhaseConfig, mapping: Path | None) -> Prepared:
     )
 
 
-def _trained(objective: nn.Module) -> dict[str, nn.Parameter]:
+def trained_parameters(objective: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters of `objective` that are trained, by name."""
     return {name: parameter for name, parameter in objective.named_parameters() if parameter.requires_grad}
 
 

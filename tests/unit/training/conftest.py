@@ -1,19 +1,25 @@
 """A tiny tokenizer, corpus and models, made here."""
 
+import json
+import multiprocessing
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from configs.schema import PhaseConfig
 from storage.tables import write_table
 from tasks.contract import StageContext, StageResult
+from tasks.isolation import request_of
 from tasks.training import stage
 
+COPIES = 40
 NOUNS = ("cat", "river", "teacher", "window", "garden", "engine", "letter", "mountain", "farmer", "boat")
 VERBS = ("sees", "follows", "paints", "forgets", "carries", "opens", "hears", "likes")
 
@@ -166,3 +172,102 @@ def run_training(corpus_folder):
 @pytest.fixture(scope="session")
 def corpus_writer():
     return write_corpus
+
+
+@pytest.fixture(scope="session")
+def mapping(tmp_path_factory, tokenizer_folder):
+    """Half and half of two old tokens; the first 40 are copies, the last two are not given."""
+    size = len(AutoTokenizer.from_pretrained(str(tokenizer_folder)))
+    folder, rng = tmp_path_factory.mktemp("mapping"), np.random.default_rng(0)
+    pairs = np.stack([rng.choice(304, 2, replace=False) for _ in range(size)])
+    rows = [(i, i, 1.0) for i in range(COPIES)]
+    rows += [(i, s, 0.5) for i in range(COPIES, size - 2) for s in sorted(pairs[i].tolist())]
+    target, source, weight = zip(*rows, strict=True)
+    columns = [pa.array(target, pa.int32()), pa.array(source, pa.int32()), pa.array(weight)]
+    write_table(pa.table(columns, names=["target_id", "source_id", "weight"]), folder / "mapping.parquet")
+    origin = ["shared"] * COPIES + ["aligned"] * (size - 2 - COPIES) + ["random"] * 2
+    write_table(pa.table({"origin": origin}), folder / "tokens.parquet")
+    sizes = {"target_size": size, "source_size": 304, "uncovered": None}
+    (folder / "mapping.json").write_text(json.dumps(sizes))
+    return folder
+
+
+# What a process that trains with others does first; it is forked from one that has imported all that takes long.
+RANK = """
+import os, sys
+os.environ.update(variables)
+log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.dup2(log, 1)
+os.dup2(log, 2)
+import torch
+torch.set_num_threads(1)
+"""
+TRAINING = """
+from tasks.training.run import main
+sys.exit(main(request))
+"""
+IMPORTED = ["peft", "torch.distributed.fsdp", "transformers.models.llama.modeling_llama", "tasks.training.job"]
+
+
+@dataclass(frozen=True)
+class Together:
+    """Processes that train together, as a launcher would start them.
+
+    Attributes:
+        place: folder with the output of each, and with `out` and `work`.
+        ranks: the processes.
+    """
+
+    place: Path
+    ranks: list
+
+    def codes(self) -> list[int]:
+        for rank in self.ranks:
+            rank.join(60)
+        return [rank.exitcode for rank in self.ranks]
+
+    def output(self, rank: int = 0) -> str:
+        file = self.place / f"{rank}.log"
+        return file.read_text() if file.exists() else ""
+
+    def finished(self) -> Finished:
+        assert self.codes() == [0] * len(self.ranks), self.output(0) + self.output(1)
+        result = json.loads((self.place / "work" / "result.json").read_text())
+        return Finished(self.place / "out", StageResult(**result))
+
+
+@pytest.fixture(scope="session")
+def start_code():
+    """Starts two processes with the environment of a launcher: (folder, code, variables of the code) -> Together."""
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(IMPORTED)
+
+    def start(place: Path, code: str, known: dict) -> Together:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        ranks = []
+        for rank in (0, 1):
+            numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_PORT": port}
+            variables = {"MASTER_ADDR": "127.0.0.1", **{name: str(number) for name, number in numbers.items()}}
+            own = {"variables": variables, "output": str(place / f"{rank}.log")}
+            ranks.append(server.Process(target=exec, args=(RANK + code, own | known), daemon=True))
+            ranks[-1].start()
+        return Together(place, ranks)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def start_processes(corpus_folder, start_code):
+    """Starts two processes that train together: (folder, model folder, config) -> Together."""
+
+    def start(place: Path, model: Path, config: PhaseConfig, further: dict | None = None) -> Together:
+        """`further`: more inputs, by name."""
+        place.mkdir(parents=True, exist_ok=True)
+        inputs = {"model": model, "corpus": corpus_folder, **(further or {})}
+        request = request_of("training", StageContext(config, inputs, place / "out", place / "work"))
+        (place / "request.json").write_text(json.dumps(request))
+        return start_code(place, TRAINING, {"request": str(place / "request.json")})
+
+    return start

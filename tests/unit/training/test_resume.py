@@ -75,7 +75,8 @@ def test_damaged_checkpoint_in_a_run(tmp_path, run_training, model_folder, phase
     caplog.set_level(logging.INFO)
     with pytest.raises(Killed):
         run_training(tmp_path, model_folder, phase, progress=stop_at(8, die))
-    with (tmp_path / "work" / "checkpoints" / "step-000000006" / "state.safetensors").open("r+b") as file:
+    newest = tmp_path / "work" / "checkpoints" / "step-000000006"
+    with (newest / "state-00000-of-00001.safetensors").open("r+b") as file:
         file.truncate(1000)
     assert run_training(tmp_path, model_folder, phase).contents() == uninterrupted
     assert "step-000000006 cannot be used" in caplog.text

@@ -1,18 +1,13 @@
 """New rows and adapters in the training stage, with the mapping as an input: what is saved, and resuming to the bit."""
 
-import json
 from contextlib import suppress
 
-import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from storage.tables import write_table
-
-COPIES = 40
+COPIES = 40  # of `mapping`
 KINDS = {
     "new-rows": {"trainable": "new-rows", "objective": "mtp", "packing": "documents"},
     "sparse": {"trainable": "adapter", "adapter": {"kind": "sparse", "nearest": 3, "auxiliary": 0.1}},
@@ -22,24 +17,6 @@ KINDS = {
 
 class Killed(BaseException):
     """Not an `Exception`, so that nothing handles it."""
-
-
-@pytest.fixture(scope="module")
-def mapping(tmp_path_factory, tokenizer_folder):
-    """Half and half of two old tokens; the first 40 are copies, the last two are not given."""
-    size = len(AutoTokenizer.from_pretrained(str(tokenizer_folder)))
-    folder, rng = tmp_path_factory.mktemp("mapping"), np.random.default_rng(0)
-    pairs = np.stack([rng.choice(304, 2, replace=False) for _ in range(size)])
-    rows = [(i, i, 1.0) for i in range(COPIES)]
-    rows += [(i, s, 0.5) for i in range(COPIES, size - 2) for s in sorted(pairs[i].tolist())]
-    target, source, weight = zip(*rows, strict=True)
-    columns = [pa.array(target, pa.int32()), pa.array(source, pa.int32()), pa.array(weight)]
-    write_table(pa.table(columns, names=["target_id", "source_id", "weight"]), folder / "mapping.parquet")
-    origin = ["shared"] * COPIES + ["aligned"] * (size - 2 - COPIES) + ["random"] * 2
-    write_table(pa.table({"origin": origin}), folder / "tokens.parquet")
-    sizes = {"target_size": size, "source_size": 304, "uncovered": None}
-    (folder / "mapping.json").write_text(json.dumps(sizes))
-    return folder
 
 
 def stop_at(step):
