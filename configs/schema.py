@@ -15,6 +15,7 @@ from configs.sections.base import (
     CODE_PATTERN,
     NAME_PATTERN,
     NOT_IN_KEY,
+    REPOSITORY_PATTERN,
     Config,
     InputPath,
     RelativePath,
@@ -22,6 +23,7 @@ from configs.sections.base import (
     key_fields,
     valid_code,
 )
+from configs.sections.card import CardConfig, CardModel, CardSource
 from configs.sections.evaluation import EvaluationConfig
 from configs.sections.initial_model import EmbeddingsConfig, InitialModelConfig
 from configs.sections.initialisers import (
@@ -57,7 +59,13 @@ from configs.sections.text import (
 )
 from configs.sections.tokenizer import FertilityConfig, Strategy, TokenizerConfig, unused_settings
 from configs.sections.training import Phase, PhaseConfig, Trainable, TrainingConfig
-from configs.sections.training_parts import AdapterConfig, LoraConfig, MixtureConfig, ValidationConfig
+from configs.sections.training_parts import (
+    AdapterConfig,
+    LoraConfig,
+    MixtureConfig,
+    ProcessesConfig,
+    ValidationConfig,
+)
 
 __all__ = [
     "CODE_PATTERN",
@@ -65,6 +73,7 @@ __all__ = [
     "METHOD_NEEDS",
     "NAME_PATTERN",
     "NOT_IN_KEY",
+    "REPOSITORY_PATTERN",
     "AdapterConfig",
     "AlignInitConfig",
     "Aligner",
@@ -76,6 +85,9 @@ __all__ = [
     "BlendPart",
     "Budget",
     "BuiltModel",
+    "CardConfig",
+    "CardModel",
+    "CardSource",
     "ClpConfig",
     "ComparisonConfig",
     "Config",
@@ -107,6 +119,7 @@ __all__ = [
     "Phase",
     "PhaseConfig",
     "PretrainConfig",
+    "ProcessesConfig",
     "Recipe",
     "RelativePath",
     "ReportConfig",

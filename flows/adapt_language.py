@@ -62,4 +62,6 @@ def adapt_language(
     display.plan(prepared.plan)
     result = drive(prepared, stage_tasks(prepared))
     publish_report(prepared, result.outcomes)
+    if result.pushed is not None and result.pushed["error"] is not None:
+        get_run_logger().warning("not pushed: %s", result.pushed["error"])
     return result.as_json()

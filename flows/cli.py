@@ -13,6 +13,7 @@ from configs.faults import ConfigError
 from flows.align_command import align
 from flows.compare_command import compare
 from flows.console_tables import cell, table
+from flows.export_command import export, push
 from flows.interrupt import leave_when_interrupted
 from flows.options import (
     DataRoot,
@@ -106,6 +107,11 @@ def _print_result(result: dict[str, Any]) -> None:
     console.print(f"{len(result['stages'])} stages, {cached} cached, {result['seconds']:.1f} s. Run {result['run_id']}")
     if result["report"]:
         console.print(f"Report: {result['report']}", soft_wrap=True)
+    pushed = result["pushed"]
+    if pushed is not None and pushed["error"] is None:
+        console.print(f"Pushed: {pushed['url']}", soft_wrap=True, markup=False)
+    elif pushed is not None:
+        errors.print(f"not pushed: {pushed['error']}", soft_wrap=True, markup=False)
 
 
 @app.command()
@@ -145,6 +151,8 @@ def plan(
 
 
 app.command()(compare)
+app.command()(export)
+app.command()(push)
 
 
 @app.command()

@@ -76,6 +76,7 @@ def execute(
             out=out,
             work=work,
             progress=progress,
+            measurements=_measurements(node, artifacts, store) if stage.reads_measurements else {},
         )
         result = run_stage(stage, context, on_line)
         rejected = result.summary.get("rejected") or {}
@@ -106,6 +107,12 @@ def execute(
     elif damaged or force:
         status = "Rebuilt"
     return NodeOutcome(node.id, node.stage, node.label, status, outcome.artifact, round(time.monotonic() - started, 3))
+
+
+def _measurements(node: Node, artifacts: Mapping[str, ArtifactRef], store: Store) -> dict[str, Path]:
+    """The measurements of the builds of what `node` reads, by input name."""
+    found = {name: store.measurements(artifacts[source]) for name, source in node.inputs.items()}
+    return {name: path for name, path in found.items() if path is not None}
 
 
 def retryable(error: BaseException) -> bool:

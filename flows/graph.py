@@ -32,12 +32,13 @@ from flows.inputs import (
     pinned,
     source_files,
 )
+from flows.model_card import card_config, evaluated_models
 from tasks.alignment.backends import registry
 from tasks.contract import InputError
 
 StageName = Literal[
     "sample", "corpus", "bitext", "tokenizer", "pretraining", "fertility", "alignment", "counts", "mapping",
-    "initial-model", "embeddings", "training", "evaluation", "report",
+    "initial-model", "embeddings", "training", "evaluation", "card", "report",
 ]  # fmt: skip
 
 
@@ -166,6 +167,7 @@ def build_graph(run: RunConfig, data_root: Path, index: Path) -> tuple[Node, ...
     for name, evaluated in models.items():
         inputs = {"model": evaluated, "corpus": corpus, "reference_tokenizer": tokenizer}
         add(_node(f"evaluation.{name}", "evaluation", f"evaluate {language} {name}", run.evaluation, inputs))
+    add(_card(run, tuple(builder.nodes.values())))
     add(_report(run, tuple(builder.nodes.values()), source))
     return tuple(builder.nodes.values())
 
@@ -329,9 +331,15 @@ def _aligner_files(config: AlignmentConfig, data_root: Path, index: Path) -> dic
     return files
 
 
+def _card(run: RunConfig, nodes: Sequence[Node]) -> Node:
+    told = [ReportNode(node=node.id, stage=node.stage, label=node.label) for node in nodes]
+    config = card_config(run, told, len(run.training.resolved()))
+    inputs: dict[str, str | External] = {node.node: node.node for node in config.nodes}
+    return _node("card", "card", f"card {run.language}", config, inputs)
+
+
 def _report(run: RunConfig, nodes: Sequence[Node], source: _Parts) -> Node:
-    phases = {f"evaluation.{i}": f"phase {i} {phase.name}" for i, phase in enumerate(run.training.resolved(), start=1)}
-    columns = {"evaluation.source": "source", "evaluation.initial": "initial", **phases}
+    columns = evaluated_models(run)
     config = ReportConfig(
         title=f"{run.language_name} from {run.model.name} by {run.recipe}",
         language=run.language,

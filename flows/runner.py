@@ -21,6 +21,7 @@ from tasks.isolation import StageFailed
 
 LOG_LINES = 10_000
 FAILED = "failed: "
+PUSHED_AFTER = "card"
 NodeRunner = Callable[[Node, Mapping[str, ArtifactRef], bool], NodeOutcome]
 
 
@@ -101,7 +102,19 @@ def drive(prepared: Preparation, run_node: NodeRunner) -> RunResult:
             leave(error)
         raise
     record.finish(store, None)
-    return RunResult(record.run_id, tuple(record.outcomes), results, report, round(time.monotonic() - started, 2))
+    pushed = _push(prepared, record)
+    seconds = round(time.monotonic() - started, 2)
+    return RunResult(record.run_id, tuple(record.outcomes), results, report, seconds, pushed)
+
+
+def _push(prepared: Preparation, record: RunRecord) -> dict[str, str | None] | None:
+    """Push the final model where the configuration asks for it and the run has come to its end."""
+    repository = prepared.run.push_to
+    if repository is None or not any(outcome.stage == PUSHED_AFTER for outcome in record.outcomes):
+        return None
+    from flows.hub_push import push_finished  # huggingface_hub
+
+    return push_finished(prepared.store, record.run_id, repository)
 
 
 def _reason(error: InputError | StageFailed) -> str:

@@ -118,6 +118,7 @@ class RunResult:
         results: rows of the report's table of results (model, metric, value, unit).
         report: path or URL of the run's HTML report; None when the run ended before the report stage.
         seconds: time the run took.
+        pushed: what became of the push to the Hugging Face hub (see `flows.hub_push.push_finished`); None: none.
     """
 
     run_id: str
@@ -125,6 +126,7 @@ class RunResult:
     results: tuple[dict[str, Any], ...]
     report: str | None
     seconds: float
+    pushed: dict[str, str | None] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The result as plain JSON types."""
@@ -134,6 +136,7 @@ class RunResult:
             "results": list(self.results),
             "report": self.report,
             "seconds": self.seconds,
+            "pushed": self.pushed,
         }
 
 

@@ -47,6 +47,8 @@ class StageContext:
         work: folder that survives a kill of the process and is there again when the same stage is run again with the
             same key (checkpoints, shards); removed once the artifact is published. Needs no tidying.
         progress: called with how far the stage is.
+        measurements: of a stage that `reads_measurements`: Parquet file of times and speeds of each input's build, by
+            input name, where there is one. They are in no key, so nothing but what is shown may come from them.
     """
 
     config: Any
@@ -55,6 +57,7 @@ class StageContext:
     work: Path
     files: Mapping[str, Path] = field(default_factory=dict)
     progress: Progress = no_progress
+    measurements: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ class Stage:
         isolated: run in a child process of its own (memory freed, a crash does not take the worker along).
         retries: how often a failure other than `InputError` is tried again.
         environment: variables of the process of an isolated stage, where they are not set already.
+        reads_measurements: it shows how long its inputs took and how fast they were (not where it is isolated).
     """
 
     name: str
@@ -92,7 +96,11 @@ class Stage:
     isolated: bool = False
     retries: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
+    reads_measurements: bool = False
 
+
+# Environment of stages that read tokenizers and no models: transformers takes seconds to load torch.
+WITHOUT_TORCH = {"USE_TORCH": "0", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
 
 STAGE_MODULES: dict[str, str] = {
     "sample": "tasks.sample.stage",
@@ -108,6 +116,7 @@ STAGE_MODULES: dict[str, str] = {
     "embeddings": "tasks.embeddings.embeddings_stage",
     "training": "tasks.training.stage",
     "evaluation": "tasks.evaluation.stage",
+    "card": "tasks.card.stage",
     "report": "tasks.report.stage",
     "comparison": "tasks.report.comparison_stage",
 }

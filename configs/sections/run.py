@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from configs.sections.alignment import AlignmentConfig, CountsConfig
-from configs.sections.base import CODE_PATTERN, NAME_PATTERN, Config
+from configs.sections.base import CODE_PATTERN, NAME_PATTERN, REPOSITORY_PATTERN, Config
 from configs.sections.evaluation import EvaluationConfig
 from configs.sections.initial_model import EmbeddingsConfig, InitialModelConfig
 from configs.sections.mapping import ESTIMATES_SHARED, MappingConfig
@@ -98,6 +98,12 @@ class RunConfig(Config):
     embeddings: EmbeddingsConfig = Field(default=EmbeddingsConfig(), description="Old and new embeddings compared.")
     training: TrainingConfig = Field(description="Training phases.")
     evaluation: EvaluationConfig = Field(description="Evaluation.")
+    push_to: str | None = Field(
+        default=None,
+        pattern=REPOSITORY_PATTERN,
+        description="Repository of the Hugging Face hub ('owner/name') that the final model is pushed to when the run "
+        "is complete; made private where it is not there. Null: none.",
+    )
 
     @property
     def bitexts_read(self) -> dict[str, BitextConfig]:

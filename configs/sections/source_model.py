@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from configs.sections.base import CODE_PATTERN, NAME_PATTERN, Config
+from configs.sections.base import CODE_PATTERN, NAME_PATTERN
 from configs.sections.pretraining import PretrainConfig
-from configs.sections.text import CorpusConfig
+from configs.sections.text import CorpusConfig, Described
 from configs.sections.tokenizer import TokenizerConfig
 
 
-class LocalModel(Config):
+class LocalModel(Described):
     """A source model in a folder."""
 
     kind: Literal["local"] = "local"
@@ -19,7 +19,7 @@ class LocalModel(Config):
     overrides: dict[str, Any] = Field(default_factory=dict, description="Recipe values that this model changes.")
 
 
-class HubModel(Config):
+class HubModel(Described):
     """A source model on the Hugging Face hub."""
 
     kind: Literal["hub"] = "hub"
@@ -29,7 +29,7 @@ class HubModel(Config):
     overrides: dict[str, Any] = Field(default_factory=dict, description="Recipe values that this model changes.")
 
 
-class BuiltModel(Config):
+class BuiltModel(Described):
     """A source model pretrained here, in cached stages of its own."""
 
     kind: Literal["built"] = "built"

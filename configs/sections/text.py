@@ -7,9 +7,25 @@ from pydantic import Field, model_validator
 from configs.sections.base import NAME_PATTERN, NOT_IN_KEY, Config, InputPath, RelativePath, Share
 
 Split = Literal["train", "validation", "test"]
+LICENCE_PATTERN = r"^[a-z0-9][a-z0-9.-]*$"
+WEB_PATTERN = r"^https?://[^\s()<>]+$"
 
 
-class FileSource(Config):
+class Described(Config):
+    """Where something may be looked up, and under which licence it is; for model cards."""
+
+    license: str | None = Field(
+        default=None,
+        pattern=LICENCE_PATTERN,
+        description="Its licence as the Hugging Face hub writes it, for instance 'cc-by-4.0'; null: not known.",
+        json_schema_extra=NOT_IN_KEY,
+    )
+    homepage: str | None = Field(
+        default=None, pattern=WEB_PATTERN, description="Its web page.", json_schema_extra=NOT_IN_KEY
+    )
+
+
+class FileSource(Described):
     """Local text: one file, or a pair of files for parallel text (Moses)."""
 
     kind: Literal["file"] = "file"
@@ -41,7 +57,7 @@ class FileSource(Config):
         return self
 
 
-class HubSource(Config):
+class HubSource(Described):
     """A Hugging Face data set, streamed."""
 
     kind: Literal["hub"] = "hub"
@@ -62,7 +78,7 @@ class HubSource(Config):
     split: Split | None = Field(default=None, description="Put all of this source into one split.")
 
 
-class SampleSource(Config):
+class SampleSource(Described):
     """The bundled English-Esperanto sentence generator."""
 
     kind: Literal["sample"] = "sample"

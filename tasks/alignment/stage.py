@@ -1,7 +1,7 @@
 """Stage `alignment`: word alignment of the bitext, and counts of word pairs."""
 
 from configs.schema import AlignmentConfig
-from tasks.contract import Stage, StageContext, StageResult
+from tasks.contract import WITHOUT_TORCH, Stage, StageContext, StageResult
 
 
 def run(context: StageContext) -> StageResult:
@@ -15,6 +15,4 @@ def run(context: StageContext) -> StageResult:
     return align_bitext(context)
 
 
-# Tokenizers need no torch, which takes transformers seconds to load.
-WITHOUT_TORCH = {"USE_TORCH": "0", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
 STAGE = Stage(name="alignment", version=2, config=AlignmentConfig, run=run, isolated=True, environment=WITHOUT_TORCH)

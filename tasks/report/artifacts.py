@@ -24,6 +24,7 @@ class Artifact:
         label: heading.
         folder: its files; None where the run has no such artifact.
         model: evaluation: heading of the measured model; "" if none is given.
+        measured: Parquet file of times and speeds of its build; None if it is not known.
     """
 
     node: str
@@ -31,13 +32,15 @@ class Artifact:
     label: str
     folder: Path | None
     model: str = ""
+    measured: Path | None = None
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table | None:
         """The Parquet file `name`; None where it is not there."""
-        path = None if self.folder is None else self.folder / name
-        if path is None or not path.is_file():
-            return None
-        return pq.ParquetFile(path).read(columns=None if columns is None else list(columns))
+        return _read(None if self.folder is None else self.folder / name, columns)
+
+    def measurements(self) -> pa.Table | None:
+        """Times and speeds of its build; None where there are none."""
+        return _read(self.measured)
 
     def rows(self, name: str) -> list[Row]:
         """The rows of the Parquet file `name`; none where it is not there."""
@@ -57,13 +60,30 @@ class Artifact:
         return manifest
 
 
-def find_artifacts(nodes: Sequence[ReportNode], inputs: Mapping[str, Path]) -> list[Artifact]:
-    """The artifacts of `nodes`, in their order."""
+def _read(path: Path | None, columns: Sequence[str] | None = None) -> pa.Table | None:
+    if path is None or not path.is_file():
+        return None
+    return pq.ParquetFile(path).read(columns=None if columns is None else list(columns))
+
+
+def find_artifacts(
+    nodes: Sequence[ReportNode], inputs: Mapping[str, Path], measurements: Mapping[str, Path] | None = None
+) -> list[Artifact]:
+    """The artifacts of `nodes`, in their order.
+
+    Args:
+        nodes: what is wanted.
+        inputs: folder of each node, by node id; any may be missing.
+        measurements: Parquet file of times and speeds of each node's build, by node id; any may be missing.
+    """
+    measured = measurements or {}
     found = []
     for node in nodes:
         folder = inputs.get(node.node)
         there = folder if folder is not None and folder.is_dir() else None
-        found.append(Artifact(node.node, node.stage, node.label or node.node, there, node.model))
+        found.append(
+            Artifact(node.node, node.stage, node.label or node.node, there, node.model, measured.get(node.node))
+        )
     return found
 
 

@@ -1,34 +1,79 @@
 """The charts of the page, from the report's figures."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from tasks.report.data import Row
 from tasks.report.display import count, number, percent, visible
-from tasks.report.svg import COLOURS, NARROW, Bar, Cloud, Series, bar_chart, line_chart, scatter_chart
+from tasks.report.svg import COLOURS, NARROW, WIDE, Bar, Cloud, Series, bar_chart, line_chart, scatter_chart
 
 
-def loss_charts(losses: Sequence[Row]) -> list[Row]:
-    """One chart for the phases of the adaptation, one after the other, and one for the source model's pretraining."""
-    charts = []
-    for title, chosen in (
-        ("Adaptation", [row for row in losses if not row["node"].startswith("source.")]),
-        ("Pretraining of the source model", [row for row in losses if row["node"].startswith("source.")]),
-    ):
-        if chosen:
-            drawing = line_chart(_end_to_end(chosen), "optimizer step", "loss (nats/token)", f"{title}: training loss")
-            charts.append({"title": title, "drawing": drawing})
-    return charts
+@dataclass(frozen=True)
+class Curve:
+    """A chart of a training.
+
+    Attributes:
+        rows: the part of the figures that holds its points.
+        value: the figure that is drawn.
+        label: name of the vertical axis.
+        unit: what of the figure is one on that axis.
+    """
+
+    rows: str
+    value: str
+    label: str
+    unit: float = 1.0
 
 
-def _end_to_end(losses: Sequence[Row]) -> list[Series]:
+MAIN_CURVES = (
+    Curve("points", "loss", "training loss (nats/token)"),
+    Curve("validation", "bits_per_byte", "bits per byte, validation text"),
+)
+FURTHER_CURVES = (
+    Curve("points", "learning_rate", "learning rate"),
+    Curve("points", "gradient_norm", "gradient norm before clipping"),
+    Curve("speed", "tokens_per_second", "tokens a second"),
+    Curve("speed", "peak_memory_bytes", "peak memory (GiB)", 2**30),
+)
+
+
+def training_charts(losses: Sequence[Row]) -> list[Row]:
+    """Charts over the tokens seen, of the adaptation's phases one after another and of the source model's pretraining.
+
+    Returns:
+        title, main (charts over the whole width) and further (the others) of each; a chart without a point is left out.
+    """
+    groups = []
+    for title, of_source in (("Adaptation", False), ("Pretraining of the source model", True)):
+        chosen = [row for row in losses if row["node"].startswith("source.") is of_source]
+        main = [chart for curve in MAIN_CURVES if (chart := _curve_chart(curve, chosen, title, WIDE))]
+        further = [chart for curve in FURTHER_CURVES if (chart := _curve_chart(curve, chosen, title, NARROW))]
+        if main or further:
+            groups.append({"title": title, "main": main, "further": further})
+    return groups
+
+
+def _curve_chart(curve: Curve, losses: Sequence[Row], title: str, width: int) -> Markup:
+    total = sum(row["tokens"] for row in losses)
+    unit, name = _token_unit(total)
     series, start = [], 0
     for row in losses:
-        points = [(start + point["step"], point["loss"]) for point in row["points"] if point["loss"] is not None]
+        points = [
+            ((start + point["tokens"]) / unit, point[curve.value] / curve.unit)
+            for point in row[curve.rows]
+            if point[curve.value] is not None
+        ]
         series.append(Series(row["label"] + (f" ({row['detail']})" if row["detail"] else ""), points))
-        start += row["points"][-1]["step"]
-    return series
+        start += row["tokens"]
+    return line_chart(series, name, curve.label, f"{title}: {curve.label}", width, (0.0, total / unit))
+
+
+def _token_unit(total: int) -> tuple[int, str]:
+    """The unit in which `total` tokens have at least two digits, and the axis' name."""
+    units = ((10**9, "billion tokens"), (10**6, "million tokens"), (10**3, "thousand tokens"))
+    return next((pair for pair in units if total >= 10 * pair[0]), (1, "tokens"))
 
 
 def entropy_chart(mapping: Row) -> Markup:

@@ -18,15 +18,18 @@ from tasks.report.stages import libraries, stages
 from tasks.report.verification import verification
 
 
-def collect(config: ReportConfig, inputs: Mapping[str, Path]) -> ReportData:
+def collect(
+    config: ReportConfig, inputs: Mapping[str, Path], measurements: Mapping[str, Path] | None = None
+) -> ReportData:
     """The figures of the report.
 
     Args:
         config: title and nodes.
         inputs: folder of each node, by node id, with manifest.json where there is one; any may be missing. Two more may
             be given: 'source_tokenizer' and 'source_model', folders of a source model that is no node of the run.
+        measurements: Parquet file of times and speeds of each node's build, by node id; any may be missing.
     """
-    artifacts = find_artifacts(config.nodes, inputs)
+    artifacts = find_artifacts(config.nodes, inputs, measurements)
     source, target = source_segmenter(artifacts, inputs), target_segmenter(artifacts)
     rows, totals = results(artifacts)
     return ReportData(

@@ -34,7 +34,10 @@ class ReportData:
             status), lengths [{table, rows ('source', 'new'), values (quantiles of the rows' lengths)}].
         embeddings: similarity (rows of similarity.parquet), neighbours [{token, origin, frequency, sources
             [{token, cosine}]}], points (rows of projection.parquet), variance (share on each axis).
-        losses: node, label, detail, steps, tokens, first, last, points [{step, loss, learning_rate}].
+        losses: node, label, detail, steps, tokens, first, last, best ({step, bits_per_byte} or None),
+            tokens_per_second and peak_memory_bytes (None where not measured), points [{step, tokens, loss,
+            learning_rate, gradient_norm}], validation [{step, tokens, bits_per_byte}], speed [{step, tokens,
+            tokens_per_second, peak_memory_bytes}].
         stages: node, stage, label, key, digest, seconds, bytes, memory_bytes, started_at, host, summary, config.
         libraries: version of each library, by name.
     """

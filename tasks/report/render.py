@@ -9,7 +9,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from tasks.report import display
-from tasks.report.charts import bits_chart, embeddings_chart, entropy_chart, loss_charts, perplexity_chart
+from tasks.report.charts import bits_chart, embeddings_chart, entropy_chart, perplexity_chart, training_charts
 from tasks.report.data import ReportData, Row, as_dict
 from tasks.report.tables import results_table, stage_table
 from tasks.report.verification import QUANTILES, warnings
@@ -39,7 +39,7 @@ def render_html(data: ReportData | Row, run_stages: Sequence[Row] | None) -> str
         with_memory=any(row["memory_bytes"] is not None for row in report["stages"]),
         of_a_run=run_stages is not None,
         bits=bits_chart(report["results"]),
-        losses=loss_charts(report["losses"]),
+        training=training_charts(report["losses"]),
         entropy=entropy_chart(mapping) if mapping else "",
         warnings=warnings(report["verification"]),
         quantiles=list(QUANTILES.values()),

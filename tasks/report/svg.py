@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from markupsafe import Markup, escape
 
@@ -28,6 +29,9 @@ class Cloud:
     points: Sequence[tuple[float, float, str]]
 
 
+Drawn = TypeVar("Drawn", Series, Cloud)
+
+
 @dataclass(frozen=True)
 class Bar:
     """A bar: what stands under it, its height, what is shown when the pointer is on it, and what stands above it."""
@@ -49,22 +53,33 @@ def ticks(low: float, high: float, wanted: int = 5, whole: bool = False) -> list
     return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def line_chart(series: Sequence[Series], x_label: str, y_label: str, title: str, width: int = WIDE) -> Markup:
-    """A chart of lines over a common x axis of whole numbers, with a legend where there is more than one line."""
+def line_chart(
+    series: Sequence[Series],
+    x_label: str,
+    y_label: str,
+    title: str,
+    width: int = WIDE,
+    x_range: tuple[float, float] | None = None,
+) -> Markup:
+    """A chart of lines over a common x axis of whole numbers, with a legend where there is more than one line.
+
+    A line without points is not there, but the others keep their colours. The axis goes over `x_range`; None: over the
+    points.
+    """
     points = [point for line in series for point in line.points]
     if not points:
         return Markup("")
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    frame = _Frame(width, min(xs), max(xs), *_padded(min(ys), max(ys)))
+    frame = _Frame(width, *(x_range or (min(xs), max(xs))), *_padded(min(ys), max(ys)))
     parts = [frame.axes(x_label, y_label)]
-    for number, line in enumerate(series):
+    for number, line in _drawn(series):
         path = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in line.points)
         shape = f'<polyline class="line c{number % COLOURS}" points="{path}"/>'
         if len(line.points) == 1:
             x, y = line.points[0]
             shape = f'<circle class="dot c{number % COLOURS}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="3"/>'
         parts.append(Markup(shape))
-    return _figure(title, width, parts, _legend([line.name for line in series]))
+    return _figure(title, width, parts, _legend([(number, line.name) for number, line in _drawn(series)]))
 
 
 def scatter_chart(clouds: Sequence[Cloud], x_label: str, y_label: str, title: str, width: int = WIDE) -> Markup:
@@ -76,24 +91,26 @@ def scatter_chart(clouds: Sequence[Cloud], x_label: str, y_label: str, title: st
     spread = 0.05 * (max(ys) - min(ys)) or 0.5
     frame = _Frame(width, min(xs), max(xs), min(ys) - spread, max(ys) + spread)
     parts = [frame.axes(x_label, y_label, x_ticks=False)]
-    for number, cloud in enumerate(clouds):
+    for number, cloud in _drawn(clouds):
         parts += [
             Markup('<circle class="dot c{}" cx="{:.1f}" cy="{:.1f}" r="2.5"><title>{}</title></circle>').format(
                 number % COLOURS, frame.x(x), frame.y(y), name
             )
             for x, y, name in cloud.points
         ]
-    return _figure(title, width, parts, _legend([cloud.name for cloud in clouds]))
+    return _figure(title, width, parts, _legend([(number, cloud.name) for number, cloud in _drawn(clouds)]))
 
 
-def _legend(names: Sequence[str]) -> Markup:
-    """Names with their colours; nothing where there is but one."""
+def _drawn(parts: Sequence[Drawn]) -> list[tuple[int, Drawn]]:
+    """The lines or clouds that have points, with the numbers of their colours."""
+    return [(number, part) for number, part in enumerate(parts) if part.points]
+
+
+def _legend(names: Sequence[tuple[int, str]]) -> Markup:
+    """Names with the numbers of their colours; nothing where there is but one."""
     if len(names) < 2:
         return Markup("")
-    items = [
-        Markup('<span><i class="key c{}"></i>{}</span>').format(number % COLOURS, name)
-        for number, name in enumerate(names)
-    ]
+    items = [Markup('<span><i class="key c{}"></i>{}</span>').format(number % COLOURS, name) for number, name in names]
     return Markup('<figcaption class="legend">{}</figcaption>').format(Markup("").join(items))
 
 
@@ -156,7 +173,7 @@ def row_chart(bars: Sequence[Bar], title: str, width: int = WIDE, label_width: i
 
 
 def _padded(low: float, high: float) -> tuple[float, float]:
-    margin = 0.05 * (high - low) or 0.5
+    margin = 0.05 * (high - low) or 0.1 * abs(high) or 0.5
     return low - margin if low < 0 or low > margin else 0.0, high + margin
 
 

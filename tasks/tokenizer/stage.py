@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from configs.schema import TokenizerConfig
-from tasks.contract import InputError, Stage, StageContext, StageResult
+from tasks.contract import WITHOUT_TORCH, InputError, Stage, StageContext, StageResult
 
 _COUNT_BATCH = 8192
 
@@ -102,4 +102,4 @@ def _count(context: StageContext, tokenizer: Any, train: Path, rows: int) -> Any
     return counts
 
 
-STAGE = Stage(name="tokenizer", version=1, config=TokenizerConfig, run=run, isolated=True)
+STAGE = Stage("tokenizer", 1, TokenizerConfig, run, isolated=True, environment=WITHOUT_TORCH)

@@ -98,7 +98,7 @@ def test_validate_lists_faults(call, capsys, tmp_path, monkeypatch):
 def test_help_names_the_commands():
     result = CliRunner().invoke(cli.app, ["--help"])
     assert result.exit_code == 0
-    for name in ("run", "plan", "status", "show", "query", "validate", "doctor", "gc"):
+    for name in ("run", "plan", "status", "show", "export", "push", "query", "validate", "doctor", "gc"):
         assert name in result.output
 
 

@@ -50,23 +50,6 @@ def add_run(store, run_id, stages):
     store.write_run(run_id, "run.json", json.dumps(record).encode())
 
 
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """Runs the command in this process; gives exit code, output and errors."""
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["langadapt", *arguments])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
 def test_a_token_with_its_weights_and_their_origin(call, store):
     code, out, _ = call("show", "mapping", "nl", "--token", "▁vijftien")
     assert code == 0

@@ -169,6 +169,11 @@ def losses(folder: Path, start: float, end: float, steps: int) -> None:
     write(folder, "losses.parquet", rows)
 
 
+def scores(folder: Path, values: list[float]) -> None:
+    rows = [{"step": 100 * n, "tokens": 51200 * n, "bits_per_byte": value} for n, value in enumerate(values)]
+    write(folder, "validation.parquet", rows)
+
+
 def metrics(folder: Path, which: str) -> None:
     values = {
         "bits_per_byte": (BITS[which], "bits/byte"),
@@ -231,6 +236,7 @@ def fabricate(root: Path, with_manifests: bool = True) -> dict[str, Path]:
     losses(inputs["source.pretraining"], 7.0, 3.1, 250)
     losses(inputs["training.1"], 5.5, 3.6, 450)
     losses(inputs["training.2"], 3.6, 3.2, 300)
+    scores(inputs["training.2"], [2.5, 1.75, 1.9])
     for which in BITS:
         metrics(inputs[f"evaluation.{which}"], which)
     return inputs
@@ -252,6 +258,18 @@ def report_config() -> ReportConfig:
 @pytest.fixture
 def artifacts(tmp_path: Path) -> dict[str, Path]:
     return fabricate(tmp_path / "artifacts")
+
+
+@pytest.fixture
+def measurements(tmp_path: Path) -> dict[str, Path]:
+    """What was measured in two trainings."""
+    found = {}
+    for node in ("training.1", "training.2"):
+        found[node] = tmp_path / f"{node}.parquet"
+        rows = [{"step": n, "seconds": 0.1 * n, "tokens_per_second": 1000.0 + n, "padding_share": 0.0,
+                 "peak_memory_bytes": n * 2**20} for n in (100, 200, 300)]  # fmt: skip
+        write(tmp_path, found[node].name, rows)
+    return found
 
 
 @pytest.fixture

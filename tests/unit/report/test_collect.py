@@ -81,6 +81,22 @@ def test_losses_have_every_phase(data):
     ]  # fmt: skip
     assert all(len(row["points"]) <= 200 for row in data.losses)
     assert data.losses[1]["detail"] == "embeddings+head"
+    assert data.losses[1]["points"][-1]["tokens"] == data.losses[1]["tokens"] == 450 * 512
+    assert data.losses[1]["best"] is None
+    assert data.losses[1]["speed"] == data.losses[1]["validation"] == []
+
+
+def test_scores_of_the_validation_text_and_the_best_of_them(data):
+    row = data.losses[2]
+    assert [point["bits_per_byte"] for point in row["validation"]] == [2.5, 1.75, 1.9]
+    assert row["best"] == {"step": 100, "bits_per_byte": 1.75}
+
+
+def test_measured_speeds_are_placed_by_the_tokens_seen(report_config, artifacts, measurements):
+    row = collect(report_config, artifacts, measurements).losses[1]
+    assert [point["tokens"] for point in row["speed"]] == [100 * 512, 200 * 512, 300 * 512]
+    assert [point["tokens_per_second"] for point in row["speed"]] == [1100.0, 1200.0, 1300.0]
+    assert (row["tokens_per_second"], row["peak_memory_bytes"]) == (1200.0, 300 * 2**20)
 
 
 def test_alignment_and_fertility(data):

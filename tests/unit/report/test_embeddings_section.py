@@ -60,7 +60,9 @@ def test_a_run_without_the_stage_has_no_section(report_config, artifacts):
 
 
 def test_points_are_named_and_escaped():
-    chart = scatter_chart([Cloud("<a>", [(0.0, 1.0, "<t>"), (1.0, 1.0, "u")]), Cloud("b", [])], "x", "y", "t")
+    chart = scatter_chart(
+        [Cloud("<a>", [(0.0, 1.0, "<t>"), (1.0, 1.0, "u")]), Cloud("b", [(2.0, 0.0, "v")])], "x", "y", "t"
+    )
     assert "<title>&lt;t&gt;</title>" in chart
     assert "&lt;a&gt;" in chart
     assert scatter_chart([], "x", "y", "t") == ""

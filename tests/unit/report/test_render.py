@@ -162,3 +162,39 @@ def test_memory_is_shown_where_it_was_measured(data, report_config, bare_artifac
     rows = Page(render_html(data, None)).rows
     assert [row for row in rows if row[0] == "train eo 1 embeddings" and "300 MiB" in row]
     assert "Peak memory" not in render_html(collect(report_config, bare_artifacts), None)
+
+
+class Lines(HTMLParser):
+    """The lines of each chart, by the chart's name."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.charts = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        if tag == "svg":
+            self.name = values["aria-label"]
+            self.charts[self.name] = []
+        if tag == "polyline":
+            self.charts[self.name].append([float(pair.split(",")[0]) for pair in values["points"].split()])
+
+
+def test_curves_of_all_phases_one_after_another(report_config, artifacts, measurements):
+    charts = Lines(render_html(collect(report_config, artifacts, measurements), None)).charts
+    for name in ("training loss (nats/token)", "learning rate", "gradient norm before clipping"):
+        first, second = charts[f"Adaptation: {name}"]
+        assert max(first) <= min(second)
+        assert len(charts[f"Pretraining of the source model: {name}"]) == 1
+    for name in ("tokens a second", "peak memory (GiB)"):
+        first, second = charts[f"Adaptation: {name}"]
+        assert max(first) < min(second)
+        assert f"Pretraining of the source model: {name}" not in charts  # nothing was measured
+    assert len(charts["Adaptation: bits per byte, validation text"]) == 1
+
+
+def test_what_was_measured_is_in_the_table(report_config, artifacts, measurements):
+    page = Page(render_html(collect(report_config, artifacts, measurements), None))
+    row = next(row for row in page.rows if row[0] == "train eo 2 outer-layers" and len(row) == 10)
+    assert row[6:] == ["1.750", "100", "1,200", "300 MiB"]

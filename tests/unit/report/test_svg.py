@@ -1,5 +1,6 @@
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,14 +62,26 @@ def test_bars_of_height_zero_are_drawn():
     assert bar_chart([Bar("a", 0.0), Bar("b", 0.0)], "x", "y", "t").count("<rect") == 2
 
 
-def test_thinned_curve_keeps_the_mean():
-    import numpy as np
+def test_a_line_without_points_is_not_there_and_the_others_keep_their_colours():
+    chart = line_chart([Series("a", []), Series("b", [(1, 1.0), (2, 2.0)]), Series("c", [(3, 1.0)])], "x", "y", "t")
+    assert chart.count("<polyline") == 1
+    assert 'class="line c1"' in chart
+    assert 'class="dot c2"' in chart
+    assert ">a<" not in chart
+    assert "key c0" not in chart
 
+
+def columns(steps, loss):
+    return {"step": steps, "loss": loss, "learning_rate": np.full(len(steps), 0.1)}
+
+
+def test_thinned_curve_keeps_the_mean():
     loss = np.arange(1000, dtype=np.float64)
-    points = thinned(np.arange(1, 1001), loss, np.full(1000, 0.1), points=100)
+    points = thinned(columns(np.arange(1, 1001), loss), ("loss",), points=100)
     assert len(points) == 100
     assert points[0] == {"step": 10, "loss": 4.5, "learning_rate": 0.1}
     assert points[-1]["step"] == 1000
     assert np.mean([point["loss"] for point in points]) == pytest.approx(loss.mean())
-    short = thinned(np.arange(1, 4), loss[:3], loss[:3])
+    short = thinned(columns(np.arange(1, 4), loss[:3]), ("loss",))
     assert [point["loss"] for point in short] == [0.0, 1.0, 2.0]
+    assert [point["loss"] for point in thinned(columns(np.arange(1, 1001), loss), (), points=2)] == [499.0, 999.0]
