@@ -78,4 +78,7 @@ def checkpoint_activations(base: Any) -> None:
     """
     if not getattr(base, "supports_gradient_checkpointing", False):
         raise InputError(f"{type(base).__name__} has no gradient checkpointing: set gradient_checkpointing to false")
-    base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    if hasattr(base, "activation_checkpointing_enable"):  # its name in newer versions of transformers
+        base.activation_checkpointing_enable({"use_reentrant": False})
+    else:
+        base.gradient_checkpointing_enable({"use_reentrant": False})

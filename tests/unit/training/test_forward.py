@@ -31,7 +31,8 @@ def gradients(model, config, micro, saving=False):
     prepared = prepare(model, config, None)
     prepared.objective.train()
     calls = []
-    decoder_layers(model)[0].register_forward_pre_hook(lambda *args: calls.append(1))
+    inside = next(decoder_layers(model)[0].children())  # some versions of transformers repeat a layer without its hooks
+    inside.register_forward_pre_hook(lambda *args: calls.append(1))
     if saving:
         checkpoint_activations(prepared.base)
     method = packing_method(prepared.base, "documents", bfloat16=False)

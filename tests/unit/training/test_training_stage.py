@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tasks.contract import InputError, load_stage
 
 PROJECT = Path(__file__).resolve().parents[3]
-TOKENIZER = ("special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
+TOKENIZER = ("special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")  # transformers 5 has no first one
 
 
 def test_declaration():
@@ -22,10 +22,12 @@ def test_declaration():
 
 def test_output_folder(tmp_path, run_training, model_folder, make_phase):
     done = run_training(tmp_path, model_folder, make_phase())
+    tokenizer = [name for name in TOKENIZER if (model_folder / name).is_file()]
+    assert len(tokenizer) >= 2
     assert sorted(done.contents()) == sorted(
-        ["config.json", "generation_config.json", "losses.parquet", "model.safetensors", *TOKENIZER]
+        ["config.json", "generation_config.json", "losses.parquet", "model.safetensors", *tokenizer]
     )
-    for name in (*TOKENIZER, "generation_config.json"):
+    for name in (*tokenizer, "generation_config.json"):
         assert (done.out / name).read_bytes() == (model_folder / name).read_bytes()
     model = AutoModelForCausalLM.from_pretrained(done.out)
     tokens = AutoTokenizer.from_pretrained(done.out)("the cat sees", return_tensors="pt", truncation=False)
@@ -112,7 +114,7 @@ def test_refusals(tmp_path, run_training, make_model_folder, make_phase, tokeniz
     with pytest.raises(InputError, match=r"model: .* needs config\.json and safetensors weights"):
         run_training(tmp_path / "c", folder, make_phase())
     for name in TOKENIZER:
-        (folder / name).unlink()
+        (folder / name).unlink(missing_ok=True)
     with pytest.raises(InputError, match="has no tokenizer"):
         run_training(tmp_path / "d", folder, make_phase())
 
