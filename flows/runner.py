@@ -1,5 +1,6 @@
 """A run from request to report, whoever runs the nodes (this process, or Prefect tasks)."""
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from flows.display import Display
 from flows.execution import NodeOutcome, execute, retryable
 from flows.graph import Node, build_graph, matching, up_to
 from flows.interrupt import ends_process, leave
+from flows.model_limits import check_phases, model_limits
 from flows.plan import PlannedNode, make_plan
 from flows.runs import RunRecord, RunRequest, RunResult, load_report, new_run_id, stage_row
 from flows.settings import Settings, open_store
@@ -20,6 +22,8 @@ from tasks.contract import InputError, load_stage
 from tasks.isolation import StageFailed
 
 LOG_LINES = 10_000
+WARNING_LINE = re.compile(r"WARNING [\w.]+: (.*)")  # as tasks.child logs
+SAY_THE_COST = ("training", "pretraining")  # before the first step, as the message of no progress
 FAILED = "failed: "
 PUSHED_AFTER = "card"
 NodeRunner = Callable[[Node, Mapping[str, ArtifactRef], bool], NodeOutcome]
@@ -57,12 +61,14 @@ def prepare(request: RunRequest, where: Settings) -> Preparation:
 
     Raises:
         ConfigError: the configuration cannot be used, or `until` or `rerun` names a stage that the run does not have.
-        InputError: data or a source model is missing or cannot be used.
+        InputError: data or a source model is missing or cannot be used, or a phase does not fit the model.
     """
     run = compose(request.language, request.model, request.recipe, request.overrides)
     store = open_store(where)
     graph = build_graph(run, where.data_root, store.layout.root / "index")
     nodes = up_to(graph, request.until)
+    if any(node.stage == "training" for node in nodes):
+        check_phases(run, model_limits(run, where.data_root))
     forced = tuple(matching(nodes, request.rerun, "rerun"))
     return Preparation(request, run, nodes, forced, store, make_plan(nodes, store, forced), new_run_id(run))
 
@@ -156,7 +162,16 @@ def show_and_execute(
 
     def on_line(text: str) -> None:
         lines.append(text)
-        display.line(node, text)
+        warning = WARNING_LINE.match(text)
+        if warning:
+            display.note(node, warning[1], True)
+        else:
+            display.line(node, text)
+
+    def progress(done: float, total: float | None, unit: str, message: str = "") -> None:
+        if done == 0 and message and node.stage in SAY_THE_COST:
+            display.note(node, message, False)
+        display.progress(node, done, total, unit, message)
 
     display.start(node)
     try:
@@ -165,7 +180,7 @@ def show_and_execute(
             artifacts,
             prepared.store,
             force=force,
-            progress=partial(display.progress, node),
+            progress=progress,
             on_line=on_line,
             on_note=partial(display.note, node),
         )

@@ -66,7 +66,7 @@ class OptimizationConfig(Config):
     validation: ValidationConfig | None = Field(
         default=None, description="Scores on held-out text, early stop, and the best weights kept."
     )
-    learning_rate: float = Field(default=2e-5, gt=0, description="Peak learning rate.")
+    learning_rate: float = Field(default=2e-5, gt=0, le=1, description="Peak learning rate.")
     schedule: Schedule = Field(default="constant", description="Learning-rate schedule after warm-up.")
     warmup_steps: int | None = Field(
         default=None,
@@ -124,6 +124,11 @@ class OptimizationConfig(Config):
             raise ValueError(
                 f"batch_tokens is {self.batch_tokens}, less than a sequence of {self.sequence_length} tokens: raise "
                 "it, or lower sequence_length"
+            )
+        if self.objective == "mtp" and self.extra_heads > self.sequence_length - 2:
+            raise ValueError(
+                f"extra_heads is {self.extra_heads}, but a sequence of {self.sequence_length} tokens has nothing that "
+                "the last of them could predict: lower it"
             )
         if self.micro_batch_size != "auto" and self.micro_batch_size < 1:
             raise ValueError(f"micro_batch_size is {self.micro_batch_size}: give 1 or more, or 'auto'")

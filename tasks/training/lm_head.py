@@ -99,6 +99,12 @@ def check_halves(model: Any) -> None:
             raise _halves_differ(model, f"nothing: its matrix is {shapes}")
         found = head.logits(hidden).double()
     largest, difference = float(expected.abs().max()), float((found - expected).abs().max())
+    if math.isnan(largest):
+        wrong = [name for name, parameter in model.named_parameters() if not torch.isfinite(parameter).all()]
+        raise InputError(
+            f"the model's logits are no numbers; weights that are none: {', '.join(wrong[:3]) or 'none'}: take a whole "
+            "copy of the model"
+        )
     if not difference <= TOLERANCE.get(head.weight.dtype, 0.05) * max(1.0, largest):
         raise _halves_differ(model, f"logits that differ by up to {difference:.3g} (the largest is {largest:.3g})")
 

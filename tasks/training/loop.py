@@ -205,8 +205,7 @@ class Trainer:
             if not (np.isfinite(objective) and np.isfinite(norm)):
                 raise Diverged(
                     f"step {len(self.history) + 1}: the loss is {objective} and the gradient norm {norm} at learning "
-                    f"rate {step.rate:.3g}: lower learning_rate, or raise warmup_steps; the last checkpoint is from "
-                    "before"
+                    f"rate {step.rate:.3g}: lower learning_rate, or raise warmup_steps{self._last_good()}"
                 )
             figures = StepFigures(loss, step.rate, norm, objective, step.tokens, predictions, step.padding)
             self.history.append(figures)
@@ -220,14 +219,18 @@ class Trainer:
         value = bits_per_byte(self.prepared.objective, text, places, self.device, precision, self.ranks)
         if not np.isfinite(value):
             raise Diverged(
-                f"step {self.step}: the validation text has {value} bits per byte: lower learning_rate; the last "
-                "checkpoint is from before"
+                f"step {self.step}: the validation text has {value} bits per byte: lower learning_rate"
+                f"{self._last_good()}"
             )
         best = self.scores.append(self.step, self.history.tokens, value)
         self._curves.add(self.step, {"bits_per_byte": value})
         if best:
             self.places.best.save(self.step, self.parameters, self.places.checkpoints.steps())
         log.info("step %d: %.4f bits per byte on the validation text%s", self.step, value, " (best)" if best else "")
+
+    def _last_good(self) -> str:
+        steps = self.places.checkpoints.steps()
+        return f"; the checkpoint of step {steps[-1]} is from before" if steps else ""
 
     def _take_best(self) -> None:
         step, _, value = self.scores.best()

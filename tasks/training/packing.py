@@ -95,6 +95,8 @@ def pack(corpus: Path, encoder: TextEncoder, length: int, work: Path, progress: 
     """
     stream = encode_corpus(corpus, encoder, work, progress)
     tokens = len(stream.tokens)
+    if tokens == 0:
+        raise InputError("the training text is empty: look at the rejections of its corpus, or add sources")
     if tokens < length:
         raise InputError(
             f"the training text has {tokens} tokens in {stream.documents} documents, fewer than one "

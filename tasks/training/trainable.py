@@ -23,7 +23,7 @@ def select_trainable(model: nn.Module, mode: Trainable, layers: int) -> dict[str
     - 'all': every parameter, position embeddings and final norm included.
 
     Raises:
-        InputError: the decoder layers of this kind of model cannot be found.
+        InputError: the decoder layers of this kind of model cannot be found, or there are fewer than `layers`.
     """
     chosen = {id(parameter) for parameter in _parameters(model, mode, layers)}
     for parameter in model.parameters():
@@ -73,5 +73,7 @@ def _parameters(model: nn.Module, mode: Trainable, layers: int) -> Iterable[nn.P
     yield from vocabulary_parameters(model)
     if mode == "bottom-top":
         stack = list(decoder_layers(model))
+        if layers > len(stack):
+            raise InputError(f"layers is {layers}, but the model has {len(stack)} decoder layers: lower it")
         for layer in stack[:layers] + stack[-layers:]:
             yield from layer.parameters()

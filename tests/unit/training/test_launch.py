@@ -1,5 +1,6 @@
 """The stage starts its processes itself; all end together, whatever happens to one."""
 
+import json
 import re
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from configs.schema import PretrainConfig, ProcessesConfig
 from tasks.contract import InputError, StageContext, load_stage
 from tasks.isolation import StageFailed, child_environment, run_in_child
-from tasks.training import launch
+from tasks.training import launch, run
 from tasks.training.launch import ProcessFailed, _Course, _result, processes_to_start
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -154,3 +155,47 @@ def test_sigterm_to_one_process_stops_all_and_nothing_is_left_when_the_flow_is_k
     flow.wait()
     flow.stdout.close()
     assert not psutil.wait_procs(below, timeout=10)[1]
+
+
+def request(tmp_path, make_phase, **changes):
+    file = tmp_path / "request.json"
+    values = {"stage": "training", "config": make_phase(steps=2).model_dump(mode="json"), "inputs": {}}
+    places = {"out": str(tmp_path / "trained"), "work": str(tmp_path / "work")}
+    file.write_text(json.dumps({**values, **places, **changes}))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"config": {"learnin_rate": 1}}, "learnin_rate"),
+        ({"stage": "trainin"}, "trainin"),
+        ({"inputs": []}, "no request that can be used"),
+    ],
+)
+def test_a_request_that_cannot_be_used_is_said_in_a_line(tmp_path, make_phase, caplog, changes, message):
+    assert run.main(request(tmp_path, make_phase, **changes)) == 2
+    assert message in caplog.text
+    assert "Traceback" not in caplog.text
+    assert not (tmp_path / "trained").exists()
+
+
+def test_a_request_file_that_is_not_there(tmp_path, caplog):
+    assert run.main(str(tmp_path / "none.json")) == 2
+    assert "no request that can be used" in caplog.text
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path, make_phase, caplog):
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "notes.txt").write_text("mine")
+    assert run.main(request(tmp_path, make_phase)) == 2
+    assert "is not empty" in caplog.text
+    assert [file.name for file in (tmp_path / "trained").iterdir()] == ["notes.txt"]
+
+
+def test_the_model_appears_whole(tmp_path, model_folder, corpus_folder, make_phase):
+    inputs = {"model": str(model_folder), "corpus": str(corpus_folder)}
+    assert run.main(request(tmp_path, make_phase, inputs=inputs)) == 0
+    assert (tmp_path / "trained" / "model.safetensors").is_file()
+    assert json.loads((tmp_path / "work" / "result.json").read_text())["summary"]["steps"] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["request.json", "trained", "work"]

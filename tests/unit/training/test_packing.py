@@ -63,10 +63,13 @@ def test_what_a_kill_left_is_not_taken(tmp_path, corpus_folder, tokenizer_folder
     assert not (tmp_path / "tokens.unfinished").exists()
 
 
-@pytest.mark.parametrize(("texts", "tokens"), [(["QX"], 4), ([], 0)])
-def test_too_little_text(tmp_path, corpus_writer, tokenizer_folder, texts, tokens):
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [(["QX"], r"4 tokens in 1 documents.*one sequence of 16: lower"), ([], "the training text is empty: look at")],
+)
+def test_too_little_text(tmp_path, corpus_writer, tokenizer_folder, texts, message):
     corpus = corpus_writer(tmp_path / "c", texts) / "train.parquet"
-    with pytest.raises(InputError, match=rf"{tokens} tokens in {len(texts)} documents.*one sequence of 16: lower"):
+    with pytest.raises(InputError, match=message):
         pack(corpus, TextEncoder(tokenizer_folder), 16, tmp_path / "w")
 
 

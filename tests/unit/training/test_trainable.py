@@ -32,11 +32,13 @@ def test_exactly_the_right_parameters(make_llama, tied):
         assert {name for name, p in model.named_parameters() if p.requires_grad} == names
 
 
-def test_more_layers_than_there_are(make_llama):
+def test_ends_that_meet_are_every_layer(make_llama):
     model = make_llama(layers=3)
     expected = EMBEDDINGS | HEAD | layer(model, 0) | layer(model, 1) | layer(model, 2)
     assert set(select_trainable(model, "bottom-top", 2)) == expected
-    assert set(select_trainable(model, "bottom-top", 9)) == expected
+    assert set(select_trainable(model, "bottom-top", 3)) == expected
+    with pytest.raises(InputError, match="layers is 4, but the model has 3 decoder layers"):
+        select_trainable(model, "bottom-top", 4)
 
 
 def test_other_families():
