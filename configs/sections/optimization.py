@@ -66,7 +66,7 @@ class OptimizationConfig(Config):
     validation: ValidationConfig | None = Field(
         default=None, description="Scores on held-out text, early stop, and the best weights kept."
     )
-    learning_rate: float = Field(default=2e-5, gt=0, le=1, description="Peak learning rate.")
+    learning_rate: float = Field(default=2e-5, gt=0, description="Peak learning rate.")
     schedule: Schedule = Field(default="constant", description="Learning-rate schedule after warm-up.")
     warmup_steps: int | None = Field(
         default=None,

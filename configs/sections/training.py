@@ -57,7 +57,7 @@ class Phase(Config):
         default=None, description="Gradient checkpointing in this phase.", json_schema_extra=NOT_IN_KEY
     )
     validation: ValidationConfig | None = Field(default=None, description="Validation of this phase.")
-    learning_rate: float | None = Field(default=None, gt=0, le=1, description="Peak learning rate of this phase.")
+    learning_rate: float | None = Field(default=None, gt=0, description="Peak learning rate of this phase.")
     schedule: Schedule | None = Field(default=None, description="Learning-rate schedule of this phase, after warm-up.")
     schedule_steps: int | None = Field(
         default=None, gt=0, description="Steps the schedule assumes (it may end early); None: the phase's own steps."

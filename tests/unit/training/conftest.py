@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import shutil
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -263,7 +264,8 @@ def start_processes(corpus_folder, start_code):
     """Starts two processes that train together: (folder, model folder, config) -> Together."""
 
     def start(place: Path, model: Path, config: PhaseConfig, further: dict | None = None) -> Together:
-        """`further`: more inputs, by name."""
+        """`further`: more inputs, by name. What an earlier start gave is removed, its working folder is kept."""
+        shutil.rmtree(place / "out", ignore_errors=True)
         place.mkdir(parents=True, exist_ok=True)
         inputs = {"model": model, "corpus": corpus_folder, **(further or {})}
         request = request_of("training", StageContext(config, inputs, place / "out", place / "work"))
