@@ -85,18 +85,26 @@ def plot(outcomes: Iterable[Outcome], highest: float) -> str:
     ours = [name for name, line in lines.items() if line.ours]
     theirs = [name for name, line in lines.items() if not line.ours]
     parts = [frame.axes()]
-    below = -1e9
-    for name, line in sorted(lines.items(), key=lambda item: frame.y(item[1].curve[-1][1])):
+    ends = sorted((frame.y(line.curve[-1][1]), name) for name, line in lines.items())
+    places = dict(zip((name for _, name in ends), _apart([y for y, _ in ends], HEIGHT - BOTTOM), strict=True))
+    for name, line in lines.items():
         number = (ours if line.ours else theirs).index(name)
         colour = (OURS if line.ours else PUBLISHED)[number % len(OURS if line.ours else PUBLISHED)]
         dash = "" if line.ours else DASHES[number % len(DASHES)]
-        below = max(below + LABEL_HEIGHT, frame.y(line.curve[-1][1]))
         parts.append(frame.line(line.curve, colour, dash, 2.2 if line.ours else 1.4))
-        parts.append(frame.label(name, line.curve[-1][1], below, colour, line.ours))
+        parts.append(frame.label(name, line.curve[-1][1], places[name], colour, line.ours))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
         f'font-size="12"><rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
+
+
+def _apart(wanted: Sequence[float], last: float) -> list[float]:
+    """Places near the `wanted` ones (ascending), `LABEL_HEIGHT` apart and none below `last`."""
+    places: list[float] = []
+    for y in wanted:
+        places.append(max(y, places[-1] + LABEL_HEIGHT) if places else y)
+    return [min(y, last - (len(places) - 1 - i) * LABEL_HEIGHT) for i, y in enumerate(places)]
 
 
 @dataclass(frozen=True)
