@@ -135,13 +135,19 @@ def _hub_errors(what: str) -> Any:
         ) from error
 
 
+def model_folder(config: LocalModel, data_root: Path) -> Path:
+    """Where a local model is; it may be missing."""
+    path = Path(config.path)
+    return path if path.is_absolute() else data_root / path
+
+
 def local_model(config: LocalModel, data_root: Path, index: Path, what: str = "source model") -> SourceModel:
     """A source model in a folder, checked; `what` it is, for errors.
 
     Raises:
         InputError: the folder is missing, or has no config.json, no safetensors weights or no tokenizer.
     """
-    folder = Path(config.path) if Path(config.path).is_absolute() else data_root / config.path
+    folder = model_folder(config, data_root)
     if not folder.is_dir():
         raise InputError(f"{what} {config.name!r}: there is no folder {folder}")
     names = sorted(path.name for path in folder.iterdir() if path.is_file())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.schema import BuiltModel, LocalModel, RunConfig
+from flows.inputs import model_folder
 from tasks.contract import InputError
 
 # As the families of transformers name them: Llama and most others; GPT-2, GPT-J.
@@ -34,9 +35,8 @@ def model_limits(run: RunConfig, data_root: Path) -> ModelLimits:
         return ModelLimits(shape.max_positions, shape.layers)
     if not isinstance(model, LocalModel):  # on the hub: nothing is fetched for a plan
         return ModelLimits()
-    folder = Path(model.path) if Path(model.path).is_absolute() else data_root / model.path
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        found = json.loads((model_folder(model, data_root) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):  # said where the folder is checked
         return ModelLimits()
     return ModelLimits(_number(found, POSITIONS), _number(found, LAYERS))

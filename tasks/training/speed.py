@@ -1,11 +1,11 @@
 """Measured speed and memory of a training."""
 
-import resource
-import sys
 import time
 from typing import Any
 
 import torch
+
+from tasks.child import peak_memory_bytes
 
 
 class Speed:
@@ -46,8 +46,7 @@ def peak_memory(device: torch.device) -> int:
     """The most memory used so far, bytes: of the GPU by tensors, on a CPU of the process."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return peak_memory_bytes()
 
 
 def in_words(seconds: float) -> str:

@@ -50,22 +50,11 @@ def text(tmp_path):
 
 
 @pytest.fixture
-def align(text, monkeypatch, capsys):
+def align(text, monkeypatch, call):
     """Runs `langadapt align` in the folder of the text; gives exit code, output and errors."""
     monkeypatch.chdir(text)
     monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
-
-    def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["langadapt", "align", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return lambda *arguments: call("align", *map(str, arguments))
 
 
 def links_of_engine(folder, settings, method):

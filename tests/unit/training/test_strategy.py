@@ -44,6 +44,16 @@ KINDS = {
 }
 
 
+def assert_saved_as_an_ordinary_model(model, folder):
+    """Plain transformers loads what is saved, with nothing missing or left over, and gives the same logits."""
+    model.save_pretrained(folder)
+    again, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    assert not info["mismatched_keys"]
+    torch.testing.assert_close(again.eval()(tokens()).logits, model(tokens()).logits, rtol=0, atol=1e-6)
+
+
 def with_objectives(families):
     """Every family with one objective, the first with both."""
     first, *rest = families
@@ -212,12 +222,7 @@ def test_only_these_change_and_the_saved_model_is_an_ordinary_one(tmp_path, fami
             {"lm_head.weight"} if done.get_output_embeddings().weight is done.get_input_embeddings().weight else set()
         )
         assert changed - tied_head == trained
-    done.save_pretrained(tmp_path / "saved")
-    again, info = AutoModelForCausalLM.from_pretrained(tmp_path / "saved", output_loading_info=True)
-    assert not info["missing_keys"]
-    assert not info["unexpected_keys"]
-    assert not info["mismatched_keys"]
-    torch.testing.assert_close(again.eval()(tokens()).logits, done(tokens()).logits, rtol=0, atol=1e-6)
+    assert_saved_as_an_ordinary_model(done, tmp_path / "saved")
 
 
 def test_new_rows_are_trained_as_in_the_whole_table(mapping):
@@ -284,12 +289,8 @@ def test_lora(tmp_path, family, objective):
     assert changed == adapted | vocabulary
     assert type(done) is type(build(family))
     assert (done.get_output_embeddings().weight is done.get_input_embeddings().weight) == tied
-    done.save_pretrained(tmp_path / "saved")
+    assert_saved_as_an_ordinary_model(done, tmp_path / "saved")
     assert not list((tmp_path / "saved").glob("adapter*"))
-    again, info = AutoModelForCausalLM.from_pretrained(tmp_path / "saved", output_loading_info=True)
-    assert not info["missing_keys"]
-    assert not info["unexpected_keys"]
-    torch.testing.assert_close(again.eval()(tokens()).logits, done(tokens()).logits, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2-tied"])
@@ -349,12 +350,7 @@ def test_adapters_begin_as_the_mapping_and_end_as_an_ordinary_model(tmp_path, fa
     initial.config.save_pretrained(tmp_path / "initial")
     take_special_tokens(done, tmp_path / "initial")
     assert (done.config.bos_token_id, done.config.eos_token_id, done.config.vocab_size) == (3, [4, 5], NEW)
-    done.save_pretrained(tmp_path / "saved")
-    again, info = AutoModelForCausalLM.from_pretrained(tmp_path / "saved", output_loading_info=True)
-    assert not info["missing_keys"]
-    assert not info["unexpected_keys"]
-    assert not info["mismatched_keys"]
-    torch.testing.assert_close(again.eval()(tokens()).logits, done(tokens()).logits, rtol=0, atol=1e-6)
+    assert_saved_as_an_ordinary_model(done, tmp_path / "saved")
 
 
 def rows_of(folder):
