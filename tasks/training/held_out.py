@@ -34,6 +34,11 @@ class HeldOut:
     windows: list[Window]
     bytes: int
 
+    @property
+    def tokens(self) -> int:
+        """Tokens read to score it, context included."""
+        return sum(len(window.ids) for window in self.windows)
+
 
 def held_out(corpus: Path, tokenizer: Path, sentences: int, positions: int | None) -> HeldOut:
     """The first `sentences` texts of the validation split of `corpus`, each by itself.

@@ -30,6 +30,7 @@ from tasks.training.strategy import Prepared, prepare
 from tasks.training.tensorboard_log import curves_folder
 from tasks.training.text_encoder import TextEncoder
 from tasks.training.training_text import TARGET, TrainingText, training_text
+from tasks.training.trial import MOMENTS, leaving_no_trace, trained_numbers, try_out
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ def _run(job: TrainingJob, context: StageContext, device: torch.device, ranks: R
         prepared = _placed(prepared, device, ranks)
         trainer = _trainer(prepared, text, course, config, _Place(context.work, device, ranks))
         trainer.held_out = scored
+        _say_what_is_ahead(trainer, context)
         trainer.run(context.progress)
         if ranks.sharded:
             gather(prepared.objective, ranks.first)
@@ -157,13 +159,12 @@ def _trainer(prepared: Prepared, text: TrainingText, course: Course, config: Pha
 
 def _fits(prepared: Prepared, text: TrainingText, forward: ForwardPass, size: int) -> bool:
     """Whether a micro batch of `size` rows fits beside AdamW's moments on every GPU used; some memory is kept free."""
-    trained = sum(parameter.numel() for parameter in prepared.parameters.values())
+    trained = trained_numbers(prepared)
     spare = torch.cuda.get_device_properties(forward.device).total_memory // 25
     forward.micro_batch = size
-    prepared.objective.train()
     try:
-        with torch.random.fork_rng(devices=[forward.device]), prepared.step():
-            moments = torch.empty(2 * 4 * trained + spare, dtype=torch.uint8, device=forward.device)
+        with leaving_no_trace(prepared, forward.device), prepared.step():
+            moments = torch.empty(MOMENTS * trained + spare, dtype=torch.uint8, device=forward.device)
             forward.gradients(text.rows.read(0, size * forward.ranks.count))
             del moments
         fits = True
@@ -172,13 +173,25 @@ def _fits(prepared: Prepared, text: TrainingText, forward: ForwardPass, size: in
             raise
         fits = False
     finally:
-        for parameter in prepared.parameters.values():
-            parameter.grad = None
         torch.cuda.empty_cache()
     fits = not forward.ranks.any(not fits)
     if fits:
         log.info("micro batches of %d sequences fit", size)
     return fits
+
+
+def _say_what_is_ahead(trainer: Trainer, context: StageContext) -> None:
+    """Say how long the steps that are left will take, and how much memory, before the first of them."""
+    done, validation = trainer.places.checkpoints.steps(), trainer.config.validation
+    steps = trainer.course.steps - trainer.ranks.of_first(done[-1] if done else 0)
+    if steps <= 0:
+        return
+    found = try_out(trainer.gradients, trainer.prepared, trainer.rows, trainer.forward, trainer.course.rows, steps)
+    scores = 0 if validation is None else 1 + steps // validation.every
+    scored = 0 if trainer.held_out is None else scores * trainer.held_out.tokens
+    message = found.in_words(steps, scored)
+    log.info("%s", message)
+    context.progress(0, trainer.course.steps, "steps", message)
 
 
 def fingerprint(config: PhaseConfig, prepared: Prepared, text: TrainingText, course: Course) -> str:

@@ -1,7 +1,6 @@
 """The training loop: optimizer steps, validation, checkpoints, resuming, progress."""
 
 import logging
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,8 +25,6 @@ from tasks.training.stop_signal import Interrupted, StopSignal
 from tasks.training.strategy import Prepared
 from tasks.training.tensorboard_log import CurveWriter
 from tasks.training.training_text import Rows
-
-TRIAL_STEPS = 3
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +86,7 @@ class Trainer:
         self.prepared.objective.train()
         self.ranks.share_weights(self.parameters.values())
         self.speed.start(self.history.tokens, self.history.padding)
-        first, begin = self.step, time.perf_counter()
+        first = self.step
         with StopSignal() as stop, CurveWriter(self.places.curves, self.step) as self._curves:
             if self.held_out is not None and not self.scores.rows:
                 self._validate(self.held_out)
@@ -97,9 +94,6 @@ class Trainer:
                 self._take_step()
                 if self.step == first + 1:
                     self._settle()
-                    begin = time.perf_counter()
-                if self.step == first + TRIAL_STEPS:
-                    self._say_how_long(begin)
                 self._after_step(progress)
             if stopping:
                 self.save()
@@ -239,11 +233,6 @@ class Trainer:
         if step != self.step:
             self.places.best.restore(step, self.parameters)
         log.info("the weights are those of step %d: %.4f bits per byte", step, value)
-
-    def _say_how_long(self, begin: float) -> None:
-        self._settle()
-        seconds = (time.perf_counter() - begin) / (TRIAL_STEPS - 1)
-        log.info("about %s to go, at the speed of the first steps", in_words(seconds * (self.course.steps - self.step)))
 
     def _report(self, progress: Progress) -> None:
         self._settle()

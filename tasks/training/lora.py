@@ -1,5 +1,7 @@
 """LoRA: low-rank matrices beside the linear layers of a model, put into them at the end (PEFT)."""
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,8 @@ from transformers.pytorch_utils import Conv1D
 
 from tasks.contract import InputError
 from tasks.training.trainable import decoder_layers
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ def add_lora(model: Any, settings: LoraSettings, seed: int) -> Any:
     from peft import LoraConfig, get_peft_model  # takes seconds to load
 
     targets = linear_layers(model)
+    _warn_of_others(model, targets)
     config = LoraConfig(
         r=settings.rank,
         lora_alpha=settings.alpha,  # type: ignore[arg-type]  # any number does
@@ -48,6 +53,19 @@ def add_lora(model: Any, settings: LoraSettings, seed: int) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return get_peft_model(model, config)
+
+
+def _warn_of_others(model: nn.Module, targets: Mapping[str, nn.Module]) -> None:
+    """Say which weights of the decoder layers are in no linear layer: experts kept as one tensor, for instance."""
+    reached = {id(parameter) for layer in targets.values() for parameter in layer.parameters()}
+    matrices = {name: p for name, p in decoder_layers(model).named_parameters() if p.ndim > 1}
+    others = {name: p for name, p in matrices.items() if id(p) not in reached}
+    if others:
+        share = sum(p.numel() for p in others.values()) / sum(p.numel() for p in matrices.values())
+        log.warning(
+            "LoRA adds nothing to %d weights of the decoder layers, which are in no linear layer and stay as they are: "
+            "%s … (%.1f%% of the layers' numbers)", len(others), next(iter(others)), 100 * share,
+        )  # fmt: skip
 
 
 def merge_lora(wrapped: Any) -> Any:

@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tasks.contract import InputError
 from tasks.pretrained import load_backend, load_tokenizer
+
+SHOWN = 8
 
 
 class TextEncoder:
@@ -33,6 +36,8 @@ class TextEncoder:
         loaded = load_tokenizer(folder, "tokenizer")
         self._tokenizer = load_backend(folder, "tokenizer", loaded)
         self._tokenizer.encode_special_tokens = True
+        self._folder, self._special = folder, [token.content for token in loaded.added_tokens_decoder.values()]
+        self._loaded = loaded
         self.bos, self.eos, self.pad = loaded.bos_token_id, loaded.eos_token_id, loaded.pad_token_id
         self.size = max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
@@ -43,3 +48,23 @@ class TextEncoder:
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         parts = chain.from_iterable((before, encoding.ids, after) for encoding in encodings)
         return np.fromiter(chain.from_iterable(parts), dtype=np.int32)
+
+    def check(self, texts: Sequence[str]) -> None:
+        """Whether transformers, with which the model will be used, gives the same tokens; texts that spell out an added
+        token are left out.
+
+        Raises:
+            InputError: it does not.
+        """
+        plain = [text for text in texts if not any(token in text for token in self._special)]
+        ours = self._tokenizer.encode_batch_fast(plain, add_special_tokens=False)
+        theirs = self._loaded(plain, add_special_tokens=False)["input_ids"] if plain else []
+        for text, own, other in zip(plain, ours, theirs, strict=True):
+            if own.ids != other:
+                raise InputError(
+                    f"tokenizer: {self._folder}/tokenizer.json gives {own.ids[:SHOWN]} for {text[:40]!r}, but "
+                    f"{type(self._loaded).__name__} of transformers, which reads the same folder, gives "
+                    f"{other[:SHOWN]}: the model would be trained on other tokens than it is used with. Take out of "
+                    "tokenizer_config.json what contradicts tokenizer.json (add_prefix_space, for instance), or set "
+                    'its "tokenizer_class" to "PreTrainedTokenizerFast"'
+                )

@@ -16,6 +16,7 @@ from tasks.training.array_folder import ArrayFolderWriter, open_arrays
 from tasks.training.text_encoder import TextEncoder
 
 BATCH_ROWS = 1024
+CHECKED = 100  # texts
 DTYPES = {"tokens": "int32", "documents": "int64"}
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,9 @@ def encode_corpus(corpus: Path, encoder: TextEncoder, work: Path, progress: Prog
     """Encode the column `text` of the Parquet file `corpus`, each document as `BOS text EOS`, in file order.
 
     The tokens are written to `work`/tokens once; a later call with the same `work` reads them.
+
+    Raises:
+        InputError: transformers gives other tokens for the first texts.
     """
     folder = work / "tokens"
     arrays = open_arrays(folder, DTYPES)
@@ -54,7 +58,10 @@ def encode_corpus(corpus: Path, encoder: TextEncoder, work: Path, progress: Prog
     with ArrayFolderWriter(folder, DTYPES) as writer:
         writer.append("documents", np.zeros(1, dtype=np.int64))
         for batch in read_batches(corpus, columns=["text"], batch_rows=BATCH_ROWS):
-            encoded, lengths = encode_documents(encoder, batch.column("text").to_pylist())
+            texts = batch.column("text").to_pylist()
+            if documents == 0:
+                encoder.check(texts[:CHECKED])
+            encoded, lengths = encode_documents(encoder, texts)
             writer.append("tokens", encoded)
             writer.append("documents", tokens + np.cumsum(lengths))
             documents, tokens = documents + batch.num_rows, tokens + len(encoded)

@@ -1,3 +1,6 @@
+import json
+import shutil
+
 import numpy as np
 import pytest
 
@@ -192,3 +195,18 @@ def test_boundaries_of_documents(tokenizer_folder, bos, eos):
     tokens, lengths = token_stream.encode_documents(encoder, texts)
     assert tokens.tolist() == encoder.encode(texts).tolist()
     assert lengths.tolist() == [len(encoder.encode([text])) for text in texts]
+
+
+def test_other_tokens_in_transformers_are_refused(tmp_path, corpus_writer, tokenizer_folder):
+    """Settings beside tokenizer.json that some classes of transformers obey instead of it."""
+    folder = tmp_path / "tokenizer"
+    shutil.copytree(tokenizer_folder, folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"add_prefix_space": True, "tokenizer_class": "GPT2TokenizerFast"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    corpus = corpus_writer(tmp_path / "c", ["</s> spelled out", "the river"]) / "train.parquet"
+    with pytest.raises(InputError, match=r"for 'the river', but GPT2TokenizerFast .*add_prefix_space, for instance"):
+        pack(corpus, TextEncoder(folder), 4, tmp_path / "w")
+    del settings["add_prefix_space"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    pack(corpus, TextEncoder(folder), 4, tmp_path / "w")

@@ -293,6 +293,21 @@ def test_lora(tmp_path, family, objective):
     assert not list((tmp_path / "saved").glob("adapter*"))
 
 
+def test_weights_that_lora_does_not_reach_are_named(caplog):
+    """Experts kept as one tensor each for both projections and their biases, and the router."""
+    prepare(build("llama"), phase("lora"), None)
+    assert not caplog.records
+    shape = {"hidden_size": 32, "intermediate_size": 16, "head_dim": 16, "num_local_experts": 4}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 1, "num_experts_per_tok": 2}
+    prepare(
+        transformers.GptOssForCausalLM(transformers.GptOssConfig(vocab_size=NEW, **shape, **heads)), phase("lora"), None
+    )
+    experts, attention = 4 * 32 * 32 + 4 * 16 * 32 + 4 * 32 + 4 * 32 + 4 * 32, 2 * 32 * 32 + 2 * 16 * 32
+    share = 100 * experts / (experts + attention)
+    assert "5 weights of the decoder layers, which are in no linear layer and stay as they are: 0.mlp" in caplog.text
+    assert f"({share:.1f}% of the layers' numbers)" in caplog.text
+
+
 @pytest.mark.parametrize("family", ["llama", "gpt2-tied"])
 def test_merged_lora_computes_what_was_trained(family):
     prepared = prepare(build(family), phase("lora", lora={"rank": 3}), None)
