@@ -13,6 +13,7 @@ from rich.table import Table
 from flows.execution import NodeOutcome
 from flows.graph import Node
 from flows.plan import PlannedNode
+from tasks.durations import in_words
 
 logger = logging.getLogger(__name__)
 LOG_SECONDS = 10.0
@@ -100,7 +101,7 @@ class ConsoleDisplay:
         self._console.print(plan_table(plan))
         known = [item.seconds for item in plan if item.status != "cached" and item.seconds is not None]
         if known:
-            self._console.print(f"About {sum(known):.0f} s by earlier runs of these stages.")
+            self._console.print(f"About {in_words(sum(known))} by earlier runs of these stages.")
 
     def start(self, node: Node) -> None:
         """See `Display`."""
@@ -177,12 +178,12 @@ def plan_table(plan: Sequence[PlannedNode]) -> Table:
     table = Table(title="Plan", title_justify="left", box=None, pad_edge=False)
     table.add_column("stage", no_wrap=True)
     table.add_column("")
-    table.add_column("took", justify="right", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
     table.add_column("work")
     table.add_column("why")
     colours = {"cached": "cyan", "run": "yellow", "rerun": "yellow", "depends": "white"}
     for item in plan:
-        seconds = "" if item.seconds is None else f"{item.seconds:.1f} s"
+        seconds = "" if item.seconds is None else in_words(item.seconds)
         status = f"[{colours[item.status]}]{item.status}[/]"
         table.add_row(item.node.label, status, seconds, item.cost, "; ".join(item.reasons[:3]))
     return table

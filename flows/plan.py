@@ -7,7 +7,7 @@ from typing import Any, Literal
 from configs.schema import PhaseConfig, PretrainConfig, key_fields
 from flows.graph import Node
 from storage.store import ArtifactRef, BuildRequest, InputEntry, Manifest, Store
-from storage.why import nearest
+from storage.why import Difference, nearest
 from tasks.contract import load_stage
 
 Status = Literal["cached", "run", "rerun", "depends"]
@@ -22,7 +22,8 @@ class PlannedNode:
         status: 'cached'; 'run'; 'rerun' (cached, but forced); 'depends' (runs unless what comes before gives the same
             bytes as an earlier run).
         reasons: why it runs, in words.
-        seconds: expected time, from the nearest earlier run of the stage; None when there is none.
+        seconds: time of the cached artifact, or what is expected: that of the nearest earlier run of the stage, of a
+            training in proportion to its length. None when there is none.
         cost: what is known of the work without an earlier run, for instance tokens to train on.
         artifact: the cached artifact.
     """
@@ -95,7 +96,9 @@ def _plan_node(
     cost = _cost(node)
     if any(source not in artifacts for source in node.inputs.values()):
         missing = [source for source in dict.fromkeys(node.inputs.values()) if source not in artifacts]
-        return PlannedNode(node, "depends", (f"after {_some(missing)}",), _any_seconds(history, node), cost, None)
+        without_inputs = BuildRequest(node.stage, load_stage(node.stage).version, key_fields(node.config), {})
+        seconds = _expected(history, node, nearest(history.of(node.stage), without_inputs))
+        return PlannedNode(node, "depends", (f"after {_some(missing)}",), seconds, cost, None)
     request = build_request(node, artifacts)
     found = store.lookup(request.stage, request.key, verify=None if store.is_local else "size")
     if found.artifact is not None:
@@ -105,32 +108,48 @@ def _plan_node(
         return PlannedNode(
             node, "depends" if upstream else "cached", reasons, found.artifact.seconds, cost, found.artifact
         )
+    nearest_one = nearest(history.of(node.stage), request)
+    seconds = _expected(history, node, nearest_one)
+    why = ["never run"] if nearest_one is None else nearest_one.describe()
     if found.problem is not None:
-        return PlannedNode(node, "run", (f"damaged: {found.problem}",), _any_seconds(history, node), cost, None)
-    difference = nearest(history.of(node.stage), request)
-    if difference is None:
-        return PlannedNode(node, "run", ("never run",), None, cost, None)
-    seconds = next(item.seconds for item in history.of(node.stage) if item.key == difference.key)
-    return PlannedNode(node, "run", tuple(difference.describe()), seconds, cost, None)
+        why = [f"damaged: {found.problem}"]
+    return PlannedNode(node, "run", tuple(why), seconds, cost, None)
 
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
-def _any_seconds(history: _History, node: Node) -> float | None:
-    manifests = history.of(node.stage)
-    return manifests[-1].seconds if manifests else None
+def _expected(history: _History, node: Node, nearest_one: Difference | None) -> float | None:
+    """Seconds, by the nearest earlier run of the stage."""
+    if nearest_one is None:
+        return None
+    earlier = next(item for item in history.of(node.stage) if item.key == nearest_one.key)
+    length = _length(node.config)
+    if length is None:
+        return earlier.seconds
+    unit, amount = length
+    done = float(earlier.summary.get(unit, 0))
+    return earlier.seconds * amount / done if done else None
+
+
+def _length(config: Any) -> tuple[str, float] | None:
+    """How long a training is: a figure of its summary, and how much of it; None for other stages."""
+    if not isinstance(config, PhaseConfig | PretrainConfig):
+        return None
+    if config.steps is not None:
+        return "tokens", config.steps * config.rows_per_step * config.sequence_length
+    return ("tokens", config.tokens) if config.tokens is not None else ("epochs", config.epochs or 0.0)
 
 
 def _cost(node: Node) -> str:
-    config = node.config
-    if isinstance(config, PhaseConfig | PretrainConfig):
-        if config.steps is None:
-            return f"{config.tokens:,} tokens" if config.tokens is not None else f"{config.epochs:g} epochs"
-        tokens = config.steps * config.rows_per_step * config.sequence_length
-        return f"{config.steps:,} steps, {tokens:,} tokens"
-    fields: Mapping[str, Any] = key_fields(config)
+    config: Any = node.config
+    length = _length(config)
+    if length is not None:
+        unit, amount = length
+        steps = "" if config.steps is None else f"{config.steps:,} steps, "
+        return f"{steps}{amount:{'g' if unit == 'epochs' else ',.0f'}} {unit}"
+    fields = key_fields(config)
     if "sentences" in fields:
         return f"{fields['sentences']:,} sentence pairs"
     return ""

@@ -10,6 +10,7 @@ from torch import nn
 
 from configs.schema import PhaseConfig
 from tasks.contract import InputError, Progress
+from tasks.durations import in_words
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoint import Checkpoint, CheckpointFolder
 from tasks.training.course import Course
@@ -20,7 +21,7 @@ from tasks.training.numerics import autocast, random_state, restore_random_state
 from tasks.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 from tasks.training.packed_batch import Batch
 from tasks.training.sharded_tensor import whole
-from tasks.training.speed import Speed, in_words
+from tasks.training.speed import Speed
 from tasks.training.stop_signal import Interrupted, StopSignal
 from tasks.training.strategy import Prepared
 from tasks.training.tensorboard_log import CurveWriter

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
+from tasks.durations import in_words
 from tasks.training.forward import ForwardPass
 from tasks.training.packed_batch import Batch
 from tasks.training.sharded_tensor import local
-from tasks.training.speed import in_words, peak_memory
+from tasks.training.speed import peak_memory
 from tasks.training.strategy import Prepared
 from tasks.training.training_text import Rows
 

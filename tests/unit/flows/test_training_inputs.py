@@ -1,11 +1,15 @@
 """What a training phase reads besides the model and the target text."""
 
+from types import SimpleNamespace
+
 import pytest
 
+import storage.store
 from configs.load import compose
+from configs.schema import key_fields
 from flows.graph import build_graph
 from flows.plan import make_plan
-from storage.store import Store
+from storage.store import BuildRequest, Built, Store
 
 
 @pytest.fixture
@@ -74,3 +78,35 @@ def test_a_plan_says_how_long_a_phase_is(nodes, tmp_path, override, cost):
     found = nodes(override, "training.phases.0.share=5", "training.phases.1.share=8")
     plan = {item.node.id: item for item in make_plan(list(found.values()), Store(str(tmp_path / "store")))}
     assert plan["training.1"].cost == cost
+
+
+@pytest.fixture
+def earlier(tmp_path, monkeypatch):
+    """Puts trainings that were run before into a store: (phase's node, figures, seconds) -> Store."""
+    store = Store(str(tmp_path / "store"))
+
+    def add(node, figures, seconds, **config):
+        times = iter([0.0, seconds])
+        monkeypatch.setattr(storage.store, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+        request = BuildRequest(node.stage, 1, key_fields(node.config) | config, {})
+        store.get_or_build(request, lambda out, work: (out / "file").touch() or Built(figures))
+        return store
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("override", "seconds"),
+    [
+        ("training.steps=100", 30.0 * 77_824 / 10_000),
+        ("training.tokens=1000000", 30.0 * 384_615 / 10_000),
+        ("training.epochs=2", pytest.approx(30.0 * (2 * 5 / 13) / 0.25)),
+    ],
+)
+def test_an_earlier_training_says_how_long_one_takes_in_proportion(nodes, earlier, override, seconds):
+    found = nodes(override, "training.phases.0.share=5", "training.phases.1.share=8")
+    earlier(found["training.1"], {"tokens": 5, "epochs": 0.1}, 99.0, trainable="lora", seed=8)
+    store = earlier(found["training.1"], {"tokens": 10_000, "epochs": 0.25}, 30.0, seed=7)
+    plan = {item.node.id: item for item in make_plan(list(found.values()), store)}
+    assert plan["training.1"].seconds == seconds
+    assert plan["tokenizer"].seconds is None
