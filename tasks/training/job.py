@@ -25,7 +25,7 @@ from tasks.training.model_files import save_model
 from tasks.training.numerics import choose_device, numeric_settings, seed_of_rank, uses_bfloat16
 from tasks.training.packing import PackedDocuments
 from tasks.training.ranks import Ranks, joined, ranks_of_environment
-from tasks.training.sharding import as_pass, gather, shard
+from tasks.training.sharding import as_pass, gather, mesh_of, shard
 from tasks.training.strategy import Prepared, prepare
 from tasks.training.tensorboard_log import curves_folder
 from tasks.training.text_encoder import TextEncoder
@@ -40,7 +40,7 @@ class TrainingJob:
     """A training to do.
 
     Attributes:
-        model: the model, float32, on the CPU.
+        load: reads the model: float32, on the CPU.
         encoder: its tokenizer (of adapters: the new one).
         source: folder of the tokenizer's files, and of generation_config.json where there is one.
         config: the phase.
@@ -48,7 +48,7 @@ class TrainingJob:
         complete: called with the trained model before it is saved.
     """
 
-    model: Any
+    load: Callable[[], Any]
     encoder: TextEncoder
     source: Path
     config: PhaseConfig
@@ -67,7 +67,6 @@ def run_job(job: TrainingJob, context: StageContext) -> StageResult:
         Interrupted: SIGTERM came; run again with the same `context.work` to go on.
     """
     config = job.config
-    check_fits(job)
     device = choose_device(config.device, ranks_of_environment().local_rank)
     with joined(device, config.processes.sharding == "full") as ranks:
         if ranks.count > config.rows_per_step:
@@ -81,17 +80,16 @@ def run_job(job: TrainingJob, context: StageContext) -> StageResult:
 def _run(job: TrainingJob, context: StageContext, device: torch.device, ranks: Ranks) -> StageResult:
     """What one of the processes does; the first one writes the results."""
     config = job.config
-    with ranks.first_alone():
-        text = training_text(_corpora(context), job.encoder, config, context.work, context.progress)
-    course = make_course(config, text)
-    scored = _held_out(job, context)
     seed = seed_of_rank(config.seed, ranks.rank)
     with numeric_settings(device, config.threads, seed, ranks.local_count), memory_advice(config):
-        prepared = prepare(job.model, config, context.inputs.get("mapping"))
+        prepared = _prepared(job, context.inputs.get("mapping"), device, ranks)
+        with ranks.first_alone():
+            text = training_text(_corpora(context), job.encoder, config, context.work, context.progress)
+        course = make_course(config, text)
+        scored = _held_out(job, context, _positions(prepared.base))
         cost = training_cost(prepared, text, course, config.gradient_checkpointing)
         log.info("%s on %s: %s", config.name, device, cost)
         context.progress(0, course.steps, "steps", str(cost))
-        prepared = _placed(prepared, device, ranks)
         trainer = _trainer(prepared, text, course, config, _Place(context.work, device, ranks))
         trainer.held_out = scored
         _say_what_is_ahead(trainer, context)
@@ -116,11 +114,11 @@ def _corpora(context: StageContext) -> dict[str, Path]:
     return {name: folder / "train.parquet" for name, folder in folders.items()}
 
 
-def _held_out(job: TrainingJob, context: StageContext) -> HeldOut | None:
+def _held_out(job: TrainingJob, context: StageContext, positions: int | None) -> HeldOut | None:
     validation = job.config.validation
     if validation is None:
         return None
-    return held_out(context.inputs["corpus"], job.source, validation.sentences, _positions(job.model))
+    return held_out(context.inputs["corpus"], job.source, validation.sentences, positions)
 
 
 @dataclass(frozen=True)
@@ -132,12 +130,20 @@ class _Place:
     ranks: Ranks
 
 
-def _placed(prepared: Prepared, device: torch.device, ranks: Ranks) -> Prepared:
-    """`prepared` on its device, whole or this process's part of it."""
-    if ranks.sharded:
-        return shard(prepared, device)
-    prepared.objective.to(device)
-    return prepared
+def _prepared(job: TrainingJob, mapping: Path | None, device: torch.device, ranks: Ranks) -> Prepared:
+    """The phase on its device, whole or this process's part of it.
+
+    The processes of a machine read the model one after another: its main memory holds one whole model at a time.
+    """
+    mesh = mesh_of(device) if ranks.sharded else None
+    with ranks.in_turn():
+        model = job.load()
+        check_fits(job, model)
+        prepared = prepare(model, job.config, mapping)
+        if mesh is not None:
+            return shard(prepared, mesh)
+        prepared.objective.to(device)
+        return prepared
 
 
 def _trainer(prepared: Prepared, text: TrainingText, course: Course, config: PhaseConfig, place: _Place) -> Trainer:
@@ -205,19 +211,19 @@ def fingerprint(config: PhaseConfig, prepared: Prepared, text: TrainingText, cou
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def check_fits(job: TrainingJob) -> None:
+def check_fits(job: TrainingJob, model: Any) -> None:
     """Refuse what would fail late or train nonsense.
 
     Raises:
         InputError: the vocabulary does not fit the embeddings, or the sequences are longer than the model's positions.
     """
-    rows = job.model.get_input_embeddings().weight.shape[0]
+    rows = model.get_input_embeddings().weight.shape[0]
     if job.encoder.size > rows and job.config.trainable != "adapter":
         raise InputError(
             f"the tokenizer in {job.source} has ids up to {job.encoder.size - 1}, but the model has embeddings for ids "
             f"up to {rows - 1}: they do not belong together"
         )
-    positions = _positions(job.model)
+    positions = _positions(model)
     if positions is not None and job.config.sequence_length > positions:
         raise InputError(
             f"sequence_length is {job.config.sequence_length}, but the model has {positions} positions: "

@@ -17,6 +17,8 @@ def run(context: StageContext) -> StageResult:
         InputError: shape, text and configuration do not go together, or the training diverged.
         Interrupted: SIGTERM came; the state is in a checkpoint.
     """
+    from functools import partial
+
     import torch
 
     from tasks.training.architecture import build_llama
@@ -29,8 +31,8 @@ def run(context: StageContext) -> StageResult:
     if count > 1:
         return run_processes("pretraining", context, count)
     encoder = TextEncoder(context.inputs["tokenizer"])
-    model = build_llama(config.architecture, encoder, config.seed)
-    job = TrainingJob(model, encoder, context.inputs["tokenizer"], phase_of(config), torch.float32)
+    load = partial(build_llama, config.architecture, encoder, config.seed)
+    job = TrainingJob(load, encoder, context.inputs["tokenizer"], phase_of(config), torch.float32)
     return run_job(job, context)
 
 

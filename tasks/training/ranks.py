@@ -87,6 +87,16 @@ class Ranks:
         if self.first:
             self.wait()
 
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """A block that the processes of a machine do one after another."""
+        turns = max(count for (count,) in self.each([self.local_count]))
+        for _ in range(self.local_rank):
+            self.wait()
+        yield
+        for _ in range(self.local_rank, turns):
+            self.wait()
+
     @torch.no_grad()
     def share_weights(self, parameters: Iterable[nn.Parameter]) -> None:
         """Give whole `parameters` the first process's values, bit for bit."""

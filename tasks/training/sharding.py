@@ -16,8 +16,16 @@ from tasks.training.strategy import Prepared, trained_parameters
 from tasks.training.trainable import decoder_layers
 
 
-def shard(prepared: Prepared, device: torch.device) -> Prepared:
-    """`prepared` with every weight divided among the processes, each part on the process's `device`.
+def mesh_of(device: torch.device) -> Any:
+    """The processes that share the weights, each on its device like `device`; all must ask."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return init_device_mesh(device.type, (distributed.get_world_size(),))
+
+
+def shard(prepared: Prepared, mesh: Any) -> Prepared:
+    """`prepared` with every weight divided among the processes of `mesh`, each part on its process's device. Nothing is
+    sent.
 
     Each decoder layer is a unit, and all else another: the head's weight is read outside its own module's forward
     pass, but inside the objective's. A loss of the step is computed in a pass of the objective too. A sparse adapter
@@ -26,14 +34,12 @@ def shard(prepared: Prepared, device: torch.device) -> Prepared:
     Raises:
         InputError: the model cannot be divided.
     """
-    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     objective: Any = prepared.objective
     scalars = [name for name, parameter in objective.named_parameters() if parameter.ndim == 0]
     if scalars:
         raise InputError(f"processes.sharding 'full' cannot divide {scalars[0]}, a single number: set it to 'none'")
-    mesh = init_device_mesh(device.type, (distributed.get_world_size(),))
     for layer in decoder_layers(_transformer(objective)):
         fully_shard(layer, mesh=mesh)
     fully_shard(objective, mesh=mesh)

@@ -35,8 +35,8 @@ def run(context: StageContext) -> StageResult:
     source = context.inputs["model"]
     vocabulary = context.inputs.get("vocabulary", source)
     encoder = TextEncoder(vocabulary)
-    model = load_causal_model(source, "model", torch.float32)
-    job = TrainingJob(model, encoder, vocabulary, context.config, stored_dtype(source))
+    load = partial(load_causal_model, source, "model", torch.float32)
+    job = TrainingJob(load, encoder, vocabulary, context.config, stored_dtype(source))
     if "vocabulary" in context.inputs:
         job = replace(job, complete=partial(take_special_tokens, folder=vocabulary))
     return run_job(job, context)

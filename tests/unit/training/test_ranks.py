@@ -36,7 +36,7 @@ def test_one_process_has_nothing_to_say():
     assert ALONE.each([1, 2]) == [[1, 2]]
     values = torch.ones(3)
     assert ALONE.sum(values) is values
-    with ALONE.first_alone():
+    with ALONE.first_alone(), ALONE.in_turn():
         ALONE.wait()
 
 
@@ -72,6 +72,10 @@ with module.joined(torch.device("cpu"), sharded=False) as ranks:
     with ranks.first_alone():
         assert os.path.exists(written) == (me == 1)
         open(written, "w").close()
+    with ranks.in_turn():
+        for what in ("begins", "ends"):
+            with open(turns, "a") as log:
+                print(me, what, file=log)
     shapes = {"large": (3, 4), "strided": (3, 4), "small": (3,), "tiny": (2, 2), "one has it": (2,), "no one": (2,)}
     parameters = {name: nn.Parameter(torch.full(shape, float(me))) for name, shape in shapes.items()}
     ranks.share_weights(parameters.values())
@@ -91,8 +95,9 @@ with module.joined(torch.device("cpu"), sharded=False) as ranks:
 
 
 def test_two_processes_talk(tmp_path, start_code):
-    together = start_code(tmp_path, TALK, {"written": str(tmp_path / "written")})
+    together = start_code(tmp_path, TALK, {"written": str(tmp_path / "written"), "turns": str(tmp_path / "turns")})
     assert together.codes() == [0, 0], together.output(0) + together.output(1)
+    assert (tmp_path / "turns").read_text().splitlines() == ["0 begins", "0 ends", "1 begins", "1 ends"]
 
 
 def test_dropout_differs_between_processes():
