@@ -77,7 +77,7 @@ def run(contestant: Contestant, common: list[str], seed: int, options: argparse.
 
 def _outcome(contestant: Contestant, seed: int, result: dict[str, Any], store: Store) -> Outcome:
     curve: list[tuple[int, float]] = []
-    before = 0
+    before = own = 0
     for key in (stage["key"] for stage in result["stages"] if stage["stage"] == "training"):
         found = store.lookup("training", key).artifact
         if found is None:
@@ -85,6 +85,8 @@ def _outcome(contestant: Contestant, seed: int, result: dict[str, Any], store: S
         rows = pq.read_table(store.open(found) / "validation.parquet").to_pylist()
         curve += [(before + row["tokens"], row[BITS]) for row in rows if row["tokens"] or not curve]
         before += rows[-1]["tokens"]
+        texts = store.manifest(found).summary.get("texts", {})  # of a mixture
+        own += texts["target"]["tokens"] if texts else rows[-1]["tokens"]
     scores = {(row["metric"], row["model"]): row["value"] for row in result["results"]}
     final = [model for metric, model in scores if metric == BITS and model.startswith("phase")][-1]
     return Outcome(
@@ -92,7 +94,7 @@ def _outcome(contestant: Contestant, seed: int, result: dict[str, Any], store: S
         ours=contestant.ours,
         seed=seed,
         tokens=before,
-        bytes=before / scores[TOKENS_PER_BYTE, final],
+        bytes=own / scores[TOKENS_PER_BYTE, final],
         initial=scores[BITS, "initial"],
         test=scores[BITS, final],
         curve=curve,
