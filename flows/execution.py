@@ -76,6 +76,7 @@ def execute(
             out=out,
             work=work,
             progress=progress,
+            note=lambda text: on_note(text, False),
             measurements=_measurements(node, artifacts, store) if stage.reads_measurements else {},
         )
         result = run_stage(stage, context, on_line)

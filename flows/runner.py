@@ -23,7 +23,6 @@ from tasks.isolation import StageFailed
 
 LOG_LINES = 10_000
 WARNING_LINE = re.compile(r"WARNING [\w.]+: (.*)")  # as tasks.child logs
-SAY_THE_COST = ("training", "pretraining")  # before the first step, as the message of no progress
 FAILED = "failed: "
 PUSHED_AFTER = "card"
 NodeRunner = Callable[[Node, Mapping[str, ArtifactRef], bool], NodeOutcome]
@@ -168,11 +167,6 @@ def show_and_execute(
         else:
             display.line(node, text)
 
-    def progress(done: float, total: float | None, unit: str, message: str = "") -> None:
-        if done == 0 and message and node.stage in SAY_THE_COST:
-            display.note(node, message, False)
-        display.progress(node, done, total, unit, message)
-
     display.start(node)
     try:
         outcome = execute(
@@ -180,7 +174,7 @@ def show_and_execute(
             artifacts,
             prepared.store,
             force=force,
-            progress=progress,
+            progress=partial(display.progress, node),
             on_line=on_line,
             on_note=partial(display.note, node),
         )

@@ -1,8 +1,8 @@
 """The child process of an isolated stage: `python -m tasks.child EVENTS_FD`, the request as JSON on standard input.
 
-Events go to the file descriptor EVENTS_FD as JSON lines: {"progress": …}, then {"result": …} or {"error": …}. Whatever
-the stage prints or logs goes to standard output and error, which the parent takes as log lines. The process ends with
-its parent (PR_SET_PDEATHSIG), so that nothing is left running after a crash.
+Events go to the file descriptor EVENTS_FD as JSON lines: {"progress": …} and {"note": …}, then {"result": …} or
+{"error": …}. Whatever the stage prints or logs goes to standard output and error, which the parent takes as log lines.
+The process ends with its parent (PR_SET_PDEATHSIG), so that nothing is left running after a crash.
 """
 
 import ctypes
@@ -53,6 +53,10 @@ class EventSender:
             self._last, self._work = now, (unit, total)
             self.send({"progress": {"done": done, "total": total, "unit": unit, "message": message}})
 
+    def note(self, text: str) -> None:
+        """Write what a person should be told."""
+        self.send({"note": text})
+
 
 def _terminate(signum: int, frame: object) -> None:
     raise SystemExit(128 + signum)
@@ -74,7 +78,7 @@ def main() -> int:
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as stream:
         events = EventSender(stream)
         try:
-            stage, context = read_request(request, events.progress)
+            stage, context = read_request(request, events.progress, events.note)
             result = dataclasses.asdict(stage.run(context))
             result["summary"].setdefault("peak_memory_bytes", peak_memory_bytes())
             events.send({"result": result})

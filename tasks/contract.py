@@ -35,6 +35,10 @@ def no_progress(done: float, total: float | None, unit: str, message: str = "") 
     """A `Progress` that drops everything."""
 
 
+def no_note(text: str) -> None:
+    """Drops what a stage says."""
+
+
 @dataclass(frozen=True)
 class StageContext:
     """What a stage is given.
@@ -47,6 +51,7 @@ class StageContext:
         work: folder that survives a kill of the process and is there again when the same stage is run again with the
             same key (checkpoints, shards); removed once the artifact is published. Needs no tidying.
         progress: called with how far the stage is.
+        note: called with what a person should be told whatever else is shown: what the work will cost.
         measurements: of a stage that `reads_measurements`: Parquet file of times and speeds of each input's build, by
             input name, where there is one. They are in no key, so nothing but what is shown may come from them.
     """
@@ -57,6 +62,7 @@ class StageContext:
     work: Path
     files: Mapping[str, Path] = field(default_factory=dict)
     progress: Progress = no_progress
+    note: Callable[[str], None] = no_note
     measurements: Mapping[str, Path] = field(default_factory=dict)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from tasks.contract import InputError, Progress, Stage, StageContext, StageResult, load_stage
+from tasks.contract import InputError, Progress, Stage, StageContext, StageResult, load_stage, no_note, no_progress
 
 GRACE_SECONDS = 30.0
 INTERRUPTED = 128 + signal.SIGTERM
@@ -133,13 +133,15 @@ def request_of(stage: str, context: StageContext) -> dict[str, Any]:
     }
 
 
-def read_request(request: Mapping[str, Any], progress: Progress) -> tuple[Stage, StageContext]:
+def read_request(
+    request: Mapping[str, Any], progress: Progress = no_progress, note: Callable[[str], None] = no_note
+) -> tuple[Stage, StageContext]:
     """The stage that `request` names, and what it is given."""
     stage = load_stage(request["stage"])
     paths = {name: Path(path) for name, path in request["inputs"].items()}
     files = {name: Path(path) for name, path in request.get("files", {}).items()}
     config = stage.config.model_validate_json(json.dumps(request["config"]))
-    return stage, StageContext(config, paths, Path(request["out"]), Path(request["work"]), files, progress)
+    return stage, StageContext(config, paths, Path(request["out"]), Path(request["work"]), files, progress, note)
 
 
 def child_environment() -> dict[str, str]:
@@ -166,16 +168,22 @@ def _read_events(events: IO[str], context: StageContext, outcome: dict[str, Any]
         event = read_event(line)
         if event is None:
             continue
-        if "progress" not in event:
+        if "result" in event or "error" in event:
             outcome.update(event)
         elif "listener" not in outcome:
-            told = event["progress"]
             try:
-                context.progress(told["done"], told["total"], told["unit"], told["message"])
-            except (
-                Exception
-            ) as error:  # raised in the parent's own thread; events are read on, or the child would block
+                tell(event, context)
+            except Exception as error:  # raised in the parent's thread; events are read on, or the child would block
                 outcome["listener"] = error
+
+
+def tell(event: Mapping[str, Any], context: StageContext) -> None:
+    """Pass on what a child has told: progress or a note."""
+    if "note" in event:
+        context.note(event["note"])
+    else:
+        told = event["progress"]
+        context.progress(told["done"], told["total"], told["unit"], told["message"])
 
 
 def read_event(line: str) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ import torch
 
 from configs.schema import PhaseConfig, key_fields
 from storage.tables import write_table
-from tasks.contract import InputError, StageContext, StageResult, no_progress
+from tasks.contract import InputError, StageContext, StageResult, no_note, no_progress
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoint import CheckpointFolder
 from tasks.training.cost import TrainingCost, training_cost
@@ -74,7 +74,8 @@ def run_job(job: TrainingJob, context: StageContext) -> StageResult:
                 f"{ranks.count} processes share the {config.rows_per_step} sequences of a step: start fewer, or raise "
                 "batch_size"
             )
-        return _run(job, context if ranks.first else replace(context, progress=no_progress), device, ranks)
+        silent = replace(context, progress=no_progress, note=no_note)
+        return _run(job, context if ranks.first else silent, device, ranks)
 
 
 def _run(job: TrainingJob, context: StageContext, device: torch.device, ranks: Ranks) -> StageResult:
@@ -89,7 +90,7 @@ def _run(job: TrainingJob, context: StageContext, device: torch.device, ranks: R
         scored = _held_out(job, context, _positions(prepared.base))
         cost = training_cost(prepared, text, course, config.gradient_checkpointing)
         log.info("%s on %s: %s", config.name, device, cost)
-        context.progress(0, course.steps, "steps", str(cost))
+        context.note(str(cost))
         trainer = _trainer(prepared, text, course, config, _Place(context.work, device, ranks))
         trainer.held_out = scored
         _say_what_is_ahead(trainer, context)
@@ -197,7 +198,7 @@ def _say_what_is_ahead(trainer: Trainer, context: StageContext) -> None:
     scored = 0 if trainer.held_out is None else scores * trainer.held_out.tokens
     message = found.in_words(steps, scored)
     log.info("%s", message)
-    context.progress(0, trainer.course.steps, "steps", message)
+    context.note(message)
 
 
 def fingerprint(config: PhaseConfig, prepared: Prepared, text: TrainingText, course: Course) -> str:

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from configs.schema import OptimizationConfig
 from tasks.contract import InputError, StageContext, StageResult
-from tasks.isolation import INTERRUPTED, read_event, start_child
+from tasks.isolation import INTERRUPTED, read_event, start_child, tell
 from tasks.training.stop_signal import StopSignal
 
 POLL_SECONDS = 0.2
@@ -108,11 +108,10 @@ def _follow(
                 course.codes[rank] = processes[rank].wait()
                 if course.codes[rank] != 0:
                     deadline = min(deadline, time.monotonic() + SETTLE_SECONDS)
-            elif "progress" in event:
-                seen = event["progress"]
-                context.progress(seen["done"], seen["total"], seen["unit"], seen["message"])
             elif "error" in event:
                 course.errors.append((rank, event["error"]))
+            elif "result" not in event:
+                tell(event, context)
             elif rank == 0:
                 course.result = event["result"]
     return course

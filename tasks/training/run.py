@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.child import die_with_parent
-from tasks.contract import InputError, Stage, StageContext, no_progress
+from tasks.contract import InputError, Stage, StageContext
 from tasks.isolation import read_request
 from tasks.training.durable import empty_folder, publish_folder
 from tasks.training.launch import ProcessFailed
@@ -57,7 +57,7 @@ def _request(file: Path) -> tuple[Stage, StageContext]:
         InputError: it cannot be read, or what it asks for cannot be done.
     """
     try:
-        stage, context = read_request(json.loads(file.read_text(encoding="utf-8")), no_progress)
+        stage, context = read_request(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{file} is no request that can be used: {error!s}") from error
     if context.out.is_dir() and any(context.out.iterdir()):

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -93,7 +94,8 @@ def test_the_error_that_explains_best(course, kind, message):
 
 
 def test_a_killed_process_ends_all(given, make_phase):
-    config, seen = make_phase(processes=TWO, steps=5000, log_every=1), []
+    """What the first of them has said before has come here."""
+    config, seen, notes = make_phase(processes=TWO, steps=5000, log_every=1), [], []
 
     def kill(done, total, unit, message=""):
         if unit == "steps" and done and not seen:
@@ -101,7 +103,10 @@ def test_a_killed_process_ends_all(given, make_phase):
             max(seen, key=lambda process: process.pid).send_signal(signal.SIGKILL)
 
     with pytest.raises(StageFailed, match=r"process 1 of 2 was killed by SIGKILL \(out of memory\?\); the last checkp"):
-        run_in_child("training", given(config, kill), lambda line: None)
+        run_in_child("training", replace(given(config, kill), note=notes.append), lambda line: None)
+    assert len(notes) == 2
+    assert "parameters trained, 5,000 steps" in notes[0]
+    assert "for 5,000 steps" in notes[1]
     assert len(seen) == 3, "the stage's own process and two that train"
     assert not psutil.wait_procs(seen, timeout=10)[1]
 

@@ -113,15 +113,14 @@ def test_the_model_is_the_same_with_and_without_a_trial(
     """Bit for bit, with dropout; the trial is of three passes."""
     monkeypatch.setattr(trial, "FEW", 1)
     config, further = make_phase(**values), {"mapping": mapping}
-    calls = []
-    tried = run_training(
-        tmp_path / "a", model_folder, config, further=further, progress=lambda *args: calls.append(args)
-    )
+    notes = []
+    tried = run_training(tmp_path / "a", model_folder, config, further=further, note=notes.append)
     monkeypatch.setattr(job, "try_out", lambda *args: Trial(1.0, 1.0, 1))
     plain = run_training(tmp_path / "b", model_folder, config, further=further)
     assert tried.contents() == plain.contents()
-    said = [message for done, _, _, message in calls if done == 0 and "for 8 steps" in message]
-    assert len(said) == 1
+    assert len(notes) == 2
+    assert "parameters trained, 8 steps" in notes[0]
+    assert " for 8 steps (" in notes[1]
 
 
 def test_what_is_left_after_a_stop_is_said(tmp_path, run_training, model_folder, make_phase, monkeypatch, caplog):
