@@ -23,6 +23,7 @@ from configs.schema import (
     Recipe,
     RunConfig,
     TokenizerConfig,
+    TrainingConfig,
     unused_settings,
     valid_code,
 )
@@ -220,6 +221,7 @@ def compose(language: str, model: str, recipe: str, overrides: Sequence[str] = (
 
 
 def _override(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    _refuse_two_ways(overrides)
     for text in overrides:
         parts, _ = parse_override(text)
         if parts[0] in ("language", "language_name", "source_language", "recipe", "paper"):
@@ -229,6 +231,18 @@ def _override(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
         tree = overridden(tree, RunConfig, text)
         _refuse_hidden(tree, parts, text)
     return tree
+
+
+def _refuse_two_ways(overrides: Sequence[str]) -> None:
+    """Refuse overrides that say the same thing in two ways: the later would win over the earlier in silence."""
+    said: dict[tuple[str, ...], str] = {}
+    for text in overrides:
+        parts, value = parse_override(text)
+        for group in TrainingConfig.alternatives:
+            if parts[-1] in group and value is not None:
+                other = said.setdefault((*parts[:-1], *group), text)
+                if parse_override(other)[0] != parts:
+                    raise ConfigError(f"overrides {other!r} and {text!r} say the same thing in two ways: give one")
 
 
 def _of_further_corpora(text: str) -> bool:

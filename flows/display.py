@@ -101,7 +101,7 @@ class ConsoleDisplay:
         self._console.print(plan_table(plan))
         known = [item.seconds for item in plan if item.status != "cached" and item.seconds is not None]
         if known:
-            self._console.print(f"About {in_words(sum(known))} by earlier runs of these stages.")
+            self._console.print(f"About {in_words(sum(known))} by earlier runs of these stages, whatever their models.")
 
     def start(self, node: Node) -> None:
         """See `Display`."""

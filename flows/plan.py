@@ -22,8 +22,8 @@ class PlannedNode:
         status: 'cached'; 'run'; 'rerun' (cached, but forced); 'depends' (runs unless what comes before gives the same
             bytes as an earlier run).
         reasons: why it runs, in words.
-        seconds: time of the cached artifact, or what is expected: that of the nearest earlier run of the stage, of a
-            training in proportion to its length. None when there is none.
+        seconds: time of the cached artifact, or what is expected: that of the nearest earlier run of the stage, for a
+            training with as many steps as it has now. None when there is none.
         cost: what is known of the work without an earlier run, for instance tokens to train on.
         artifact: the cached artifact.
     """
@@ -129,8 +129,11 @@ def _expected(history: _History, node: Node, nearest_one: Difference | None) -> 
     if length is None:
         return earlier.seconds
     unit, amount = length
-    done = float(earlier.summary.get(unit, 0))
-    return earlier.seconds * amount / done if done else None
+    figures = earlier.summary
+    if not figures.get("tokens_per_second"):  # its last process took no step, or it is of an earlier version
+        return None
+    tokens = amount if unit == "tokens" else amount * figures["tokens"] / figures["epochs"]
+    return float(earlier.seconds - figures["step_seconds"] + tokens / figures["tokens_per_second"])
 
 
 def _length(config: Any) -> tuple[str, float] | None:

@@ -73,6 +73,8 @@ class Phase(Config):
         for name in ("lora", "adapter"):
             if getattr(self, name) is not None and self.trainable != name:
                 raise ValueError(f"{name} is set, but trainable is {self.trainable!r}: leave it out, or train {name!r}")
+        if self.layers != type(self).model_fields["layers"].default and self.trainable != "bottom-top":
+            raise ValueError(f"layers is set, but trainable is {self.trainable!r}: leave it out, or train 'bottom-top'")
         return self
 
     @property
@@ -148,6 +150,16 @@ class TrainingConfig(OptimizationConfig):
             raise ValueError(
                 f"phases.{late[0]} trains adapters, which make the new embeddings from the source model's: put it first"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _settings_of_phases_are_read(self) -> "TrainingConfig":
+        for number, phase in enumerate(self.phases):
+            objective, schedule = phase.objective or self.objective, phase.schedule or self.schedule
+            if phase.extra_heads is not None and objective != "mtp":
+                raise ValueError(f"phases.{number} has extra_heads, but its objective is {objective!r}: leave them out")
+            if phase.schedule_steps is not None and schedule == "constant":
+                raise ValueError(f"phases.{number} has schedule_steps, but its schedule is constant: leave them out")
         return self
 
     @model_validator(mode="after")

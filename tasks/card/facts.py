@@ -15,8 +15,9 @@ from tasks.report.segmentation import fertility
 from tasks.report.stages import libraries
 
 COUNTED = ("train", "validation", "test")
-READ_BY = {"layers": "bottom-top", "lora": "lora", "adapter": "adapter"}  # values of some ways to train alone
-CURVE = ("steps", "tokens", "first", "last", "best")
+# Values that one way to train, or one objective, alone has.
+READ_BY = {"layers": "bottom-top", "lora": "lora", "adapter": "adapter", "extra_heads": "mtp"}
+CURVE = ("steps", "tokens", "first", "last", "best", "texts")
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class CardFacts:
         mapping: method, size, coverage (share of the training text) and origins (see `tasks.report.mapping.origins`),
             or None.
         phases: label, key, parameters_trained, parameters, trainable, learning_rate, config (the values that
-            the phase reads), steps, tokens, first, last, best (see `tasks.report.losses`).
+            the phase reads), steps, tokens, first, last, best, texts (see `tasks.report.losses`).
         results: the table of results (see `tasks.report.results`), without speeds.
         measured: split and sentences of the evaluation, or None.
         libraries: version of each library, by name.
@@ -144,4 +145,5 @@ def _phases(artifacts: Sequence[Artifact]) -> list[Row]:
 
 def _read(config: Row) -> Row:
     """The values of a phase without those of ways to train that it does not take."""
-    return {name: value for name, value in config.items() if READ_BY.get(name) in (None, config.get("trainable"))}
+    taken = (None, config.get("trainable"), config.get("objective"))
+    return {name: value for name, value in config.items() if READ_BY.get(name) in taken}

@@ -16,4 +16,4 @@ def run(context: StageContext) -> StageResult:
     return StageResult(summary=own)
 
 
-STAGE = Stage(name="card", version=1, config=CardConfig, run=run)
+STAGE = Stage(name="card", version=2, config=CardConfig, run=run)

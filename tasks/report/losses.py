@@ -18,7 +18,10 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 
 def losses(artifacts: Sequence[Artifact]) -> list[Row]:
-    """The curves of each training phase and of the pretraining, in the order of the run."""
+    """The curves of each training phase and of the pretraining, in the order of the run.
+
+    Of a mixture, `texts` holds what each text gave (`tasks.training.mixing.TextShare` as dicts).
+    """
     return [row for artifact in of_stage(artifacts, "pretraining", "training") if (row := _curves(artifact))]
 
 
@@ -28,10 +31,11 @@ def _curves(artifact: Artifact) -> Row | None:
         return None
     scores, speeds = _columns(artifact, "validation.parquet", SCORES), _speeds(artifact, steps)
     points = thinned(steps, ("loss", "gradient_norm"))
+    manifest = artifact.manifest()
     return {
         "node": artifact.node,
         "label": artifact.label,
-        "detail": str((artifact.manifest().get("config") or {}).get("trainable", "")),
+        "detail": str((manifest.get("config") or {}).get("trainable", "")),
         "steps": len(steps["step"]),
         "tokens": int(steps["tokens"].max()),
         "first": points[0]["loss"],
@@ -39,6 +43,7 @@ def _curves(artifact: Artifact) -> Row | None:
         "best": None if scores is None else _best(scores),
         "tokens_per_second": None if speeds is None else float(np.median(speeds["tokens_per_second"])),
         "peak_memory_bytes": None if speeds is None else int(speeds["peak_memory_bytes"].max()),
+        "texts": list(((manifest.get("summary") or {}).get("texts") or {}).values()),
         "points": points,
         "validation": [] if scores is None else thinned(scores, ()),
         "speed": [] if speeds is None else thinned(speeds, ("tokens_per_second",)),

@@ -24,4 +24,4 @@ def run(context: StageContext) -> StageResult:
     return StageResult(summary=summary)
 
 
-STAGE = Stage(name="report", version=3, config=ReportConfig, run=run, reads_measurements=True)
+STAGE = Stage(name="report", version=4, config=ReportConfig, run=run, reads_measurements=True)

@@ -94,6 +94,14 @@ class History:
         """The last step's loss."""
         return self.last().loss
 
+    def first_loss(self) -> float:
+        """The first step's loss: that of the model before any change."""
+        return StepFigures(*self._rows[0]).loss
+
+    def last_losses(self, count: int) -> list[float]:
+        """The losses of the last steps, at most so many."""
+        return [StepFigures(*row).loss for row in self._rows[-count:]]
+
     def mean_of_last_tenth(self) -> float:
         """Mean loss of the last 10 % of the steps, at least one."""
         losses = self.column("loss")

@@ -241,12 +241,13 @@ def summary(trainer: Trainer, cost: TrainingCost, text: TrainingText) -> dict[st
     """The figures for people: losses in nats a token."""
     history, target = trainer.history, text.texts[TARGET]
     share = trainer.step / trainer.course.steps
+    seen = {part.name: part for part in trainer.rows.seen(trainer.step * trainer.course.rows)}
     figures: dict[str, Any] = {
         "final_loss": history.final_loss() if len(history) else None,
         "mean_loss_of_last_tenth": history.mean_of_last_tenth() if len(history) else None,
         "steps": trainer.step,
         "tokens": history.tokens,
-        "epochs": cost.epochs * share,
+        "epochs": seen[TARGET].passes if TARGET in seen else 0.0,
         "parameters_trained": cost.trained,
         "parameters": cost.total,
         "flops": cost.flops * share,
@@ -254,12 +255,13 @@ def summary(trainer: Trainer, cost: TrainingCost, text: TrainingText) -> dict[st
         "text_tokens": target.tokens,
         "padding_share": history.padding / max(1, history.tokens + history.padding),
         "processes": trainer.ranks.count,
+        "step_seconds": trainer.speed.seconds,
+        "tokens_per_second": trainer.speed.tokens_per_second,
     }
     if isinstance(target, PackedDocuments):
         figures["filling"] = target.filling
     if len(text.texts) > 1:
-        seen = trainer.rows.seen(trainer.step * trainer.course.rows)
-        figures["texts"] = {part.name: asdict(part) for part in seen}
+        figures["texts"] = {name: asdict(part) for name, part in seen.items()}
     if trainer.scores.rows:
         step, _, value = trainer.scores.best()
         figures |= {"best_step": step, "bits_per_byte": value, "stopped_early": trainer.stopped_early}

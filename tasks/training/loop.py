@@ -27,11 +27,15 @@ from tasks.training.strategy import Prepared
 from tasks.training.tensorboard_log import CurveWriter
 from tasks.training.training_text import Rows
 
+# A training has diverged when its loss is so many nats above that of the first step: while it goes on, in each of the
+# last steps; at its end, in the mean of the last tenth of the steps (and in none of the last steps below).
+FAR_ABOVE, ABOVE, ON_END = 3.0, 1.0, 10
+
 log = logging.getLogger(__name__)
 
 
 class Diverged(InputError):
-    """The loss or the gradient is no longer a number; the last checkpoint is from before."""
+    """The loss or the gradient is no longer a number, or the loss is far above what it was before the first step."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Trainer:
         """Train to the last step or to the early stop; with validation, the weights are then those of the best score.
 
         Raises:
-            Diverged: the loss or the gradient norm of a step is not finite.
+            Diverged: the loss or the gradient norm of a step is not finite, or the loss has risen far and stays there.
             Interrupted: SIGTERM came to this process or another one; the state is in a checkpoint.
         """
         self.resume()
@@ -102,6 +106,8 @@ class Trainer:
                 raise Interrupted(self.step)
         if self.held_out is not None:
             self._take_best()
+        else:
+            self._refuse_loss_above(ABOVE, self.history.mean_of_last_tenth())
 
     @property
     def stopped_early(self) -> bool:
@@ -205,6 +211,16 @@ class Trainer:
             figures = StepFigures(loss, step.rate, norm, objective, step.tokens, predictions, step.padding)
             self.history.append(figures)
             self._curves.add(len(self.history), asdict(figures))
+        self._refuse_loss_above(FAR_ABOVE, min(self.history.last_losses(ON_END)))
+
+    def _refuse_loss_above(self, nats: float, loss: float) -> None:
+        """Nothing, unless `loss` and all of the last steps are so far above the first step."""
+        first, last = self.history.first_loss(), self.history.last_losses(ON_END)
+        if len(self.history) > 2 * ON_END and loss > first + nats and min(last) > first:
+            raise Diverged(
+                f"step {len(self.history)}: the loss began at {first:.3f}, and in the last {ON_END} steps it was "
+                f"{min(last):.3f} to {max(last):.3f}: lower learning_rate, or raise warmup_steps"
+            )
 
     def _validate(self, text: HeldOut) -> None:
         """Score the held-out text; the weights are kept where it is the best score."""
@@ -233,6 +249,11 @@ class Trainer:
             log.info("early stop after step %d", self.step)
         if step != self.step:
             self.places.best.restore(step, self.parameters)
+        if step == 0:
+            log.warning(
+                "no step was better on the validation text than the model before the first one, which it is again: "
+                "lower learning_rate, or train longer"
+            )
         log.info("the weights are those of step %d: %.4f bits per byte", step, value)
 
     def _report(self, progress: Progress) -> None:

@@ -23,6 +23,17 @@ class Speed:
         """Begin measuring after `tokens` tokens and `padding` places without one."""
         self._begin = self._last = time.perf_counter()
         self._tokens, self._padding = tokens, padding
+        self._first = tokens
+
+    @property
+    def seconds(self) -> float:
+        """Time of the steps measured so far."""
+        return self._last - self._begin
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of all steps measured so far, what was done between them included."""
+        return (self._tokens - self._first) / max(self.seconds, 1e-9)
 
     def measure(self, step: int, tokens: int, padding: int) -> float:
         """Add the row of `step`, with all `tokens` and `padding` so far, and return its tokens a second."""

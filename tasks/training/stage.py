@@ -8,7 +8,7 @@ def run(context: StageContext) -> StageResult:
     """Train the model in `model` on the text in `corpus` as the phase says.
 
     Further inputs: 'corpus.<name>' for each further text of a mixture; 'mapping' for new rows and adapters;
-    'vocabulary', a model folder with the new tokenizer, for adapters over the source model in `model`.
+    'vocabulary', the initial model with the new tokenizer, for adapters over the source model in `model`.
 
     Weights, gradients and optimizer state are float32; the artifact has the input model's number format, so a bfloat16
     model is rounded once, at the end of the phase, and the next phase starts from the rounded weights.
@@ -22,7 +22,7 @@ def run(context: StageContext) -> StageResult:
 
     import torch
 
-    from tasks.pretrained import load_causal_model
+    from tasks.pretrained import load_causal_model, load_config
     from tasks.training.adapter_start import take_special_tokens
     from tasks.training.job import TrainingJob, run_job
     from tasks.training.launch import processes_to_start, run_processes
@@ -34,6 +34,8 @@ def run(context: StageContext) -> StageResult:
         return run_processes("training", context, count)
     source = context.inputs["model"]
     vocabulary = context.inputs.get("vocabulary", source)
+    if "vocabulary" in context.inputs:
+        load_config(vocabulary, "input 'vocabulary', the initial model with the new tokenizer")
     encoder = TextEncoder(vocabulary)
     load = partial(load_causal_model, source, "model", torch.float32)
     job = TrainingJob(load, encoder, vocabulary, context.config, stored_dtype(source))

@@ -17,7 +17,7 @@ from tasks.training.strategy import Prepared
 from tasks.training.training_text import Rows
 
 MOMENTS = 8  # bytes of AdamW's two moments for each number trained; they are made in the first step
-FEW = 100  # micro batches: a training of fewer is tried with one only
+FEW, VERY_FEW = 100, 10  # micro batches ahead: with fewer it is tried less
 BACKWARD = 2  # the backward pass costs as much as so many forward passes
 
 
@@ -64,8 +64,9 @@ def try_out(
     step_rows: int,
     steps: int,
 ) -> Trial:
-    """Measure passes of one and of two micro batches, after one that is not counted: the difference is what a further
-    micro batch costs, the rest is what a step costs once.
+    """Measure passes of one and of two micro batches, several times, of which the fastest counts: the difference is
+    what a further micro batch costs, the rest is what a step costs once. For a short training one micro batch is tried
+    twice, for a very short one once, and all are taken to cost as much.
 
     Weights, gradients and random state are then as before. All processes of a training must call it.
 
@@ -89,12 +90,11 @@ def try_out(
         return time.perf_counter() - begin
 
     with leaving_no_trace(prepared, forward.device):
-        further = one = seconds(1)
-        if micro * steps >= FEW:
-            further = one = seconds(1)
-            if micro > 1:
-                two = seconds(2)
-                further = two - one if two > one else one
+        ahead = micro * steps
+        further = one = min(seconds(1) for _ in range(1 if ahead < VERY_FEW else 2 if ahead < FEW else 3))
+        if ahead >= FEW and micro > 1:
+            two = min(seconds(2), seconds(2))
+            further = two - one if two > one else one
     places = forward.micro_batch * rows.read(0, 1).tokens.size
     return Trial(
         step_seconds=one + (micro - 1) * further,

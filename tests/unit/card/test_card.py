@@ -47,6 +47,11 @@ CONFIG = CardConfig(
 COMMIT = "0123456789abcdef" * 2 + "01234567"
 
 
+TEXTS = {name: {"name": name, "wanted": wanted, "share": share, "tokens": tokens, "passes": passes}
+         for name, wanted, share, tokens, passes in
+         (("target", 0.75, 0.7503, 150_060, 1.25), ("source", 0.25, 0.2497, 49_940, 0.5))}  # fmt: skip
+
+
 def write(folder, name, rows):
     pq.write_table(pa.Table.from_pylist(rows), folder / name)
 
@@ -87,7 +92,9 @@ def inputs(tmp_path):
                  for n in (1, 2, 3)]  # fmt: skip
         write(folder, "losses.parquet", steps)
         config = {"trainable": trainable, "learning_rate": 2e-5, "schedule_steps": None, "lora": {"rank": 8}}
-        manifest(folder, config, {"parameters_trained": 1000 * number, "parameters": 5000}, number)
+        config |= {"objective": ("clm", "mtp")[number - 1], "extra_heads": 1}
+        summary = {"parameters_trained": 1000 * number, "parameters": 5000}
+        manifest(folder, config, summary | ({"texts": TEXTS} if number == 1 else {}), number)
     scores = ((0, 2.5), (2, 1.75), (3, 1.9))
     rows = [{"step": n, "tokens": 100 * n, "bits_per_byte": value} for n, value in scores]
     write(found["training.2"], "validation.parquet", rows)
@@ -158,8 +165,17 @@ def test_people_read_how_it_was_made(facts):
 def test_the_values_that_a_phase_reads_are_there(facts):
     blocks = card_text(facts).split("```yaml\n")[1:]
     assert yaml.safe_load(blocks[0].split("```")[0]) == {
-        "learning_rate": 2e-5, "trainable": "embeddings+head",
+        "learning_rate": 2e-5, "trainable": "embeddings+head", "objective": "clm",
     }  # fmt: skip
+    assert yaml.safe_load(blocks[1].split("```")[0])["extra_heads"] == 1
+
+
+def test_the_texts_of_a_mixture_are_there(facts):
+    text = card_text(facts)
+    rows = table_rows(text)
+    assert ["target", "75.0 %", "150,060", "1.250"] in rows
+    assert ["source", "25.0 %", "49,940", "0.500"] in rows
+    assert text.count("Texts of phase") == 1
 
 
 def test_what_is_not_known_is_said_and_not_made_up(facts):

@@ -101,6 +101,28 @@ def test_a_bad_override_says_what_is_wrong(override, message):
         compose("eo", "tiny-english", "trans-tokenization", [override])
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["training.steps=10", "training.tokens=1000"],
+        ["training.warmup_ratio=0.1", "training.seed=3", "training.warmup_steps=5"],
+        ["training.phases.1.batch_size=4", "training.phases.1.batch_tokens=4096"],
+    ],
+)
+def test_overrides_that_say_the_same_thing_in_two_ways(overrides):
+    with pytest.raises(ConfigError, match=f"overrides '{overrides[0]}' and '{overrides[-1]}' say the same thing"):
+        compose("eo", "tiny-english", "mean", overrides)
+
+
+def test_the_last_of_equal_overrides_counts_and_null_takes_one_back():
+    run = compose("eo", "tiny-english", "mean", ["training.steps=10", "training.steps=13"])
+    assert run.training.steps == 13
+    run = compose(
+        "eo", "tiny-english", "mean", ["training.steps=null", "training.tokens=13", "training.phases.0.steps=2"]
+    )
+    assert (run.training.steps, run.training.tokens) == (None, 13)
+
+
 def test_override_values_are_yaml():
     assert parse_override("a.b=[1, x]") == (("a", "b"), [1, "x"])
     assert parse_override("a= true") == (("a",), True)

@@ -101,11 +101,17 @@ def test_what_is_added_goes_with_what_is_trained():
 
 def test_a_setting_that_is_not_read_is_not_in_the_key():
     (plain,) = resolved()
-    assert resolved({**ALL, "extra_heads": 4, "layers": 3}) == (plain,)
+    assert resolved(ALL, extra_heads=4) == (plain,), "of the section, for phases that may read it"
     saving = plain.model_copy(update={"gradient_checkpointing": True})
     assert key_fields(saving) == key_fields(plain)
     (mtp,) = resolved({**ALL, "objective": "mtp", "extra_heads": 4})
     assert mtp.extra_heads == 4
+
+
+def test_a_setting_of_a_phase_that_it_does_not_read_is_refused():
+    refused("layers is set, but trainable is 'all': leave it out", {**ALL, "layers": 3})
+    refused(r"phases\.1 has extra_heads, but its objective is 'clm'", ALL, {**ALL, "extra_heads": 4})
+    refused(r"phases\.0 has schedule_steps, but its schedule is constant", {**ALL, "schedule_steps": 10**6})
 
 
 @pytest.mark.parametrize(

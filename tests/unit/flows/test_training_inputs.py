@@ -96,17 +96,28 @@ def earlier(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("override", "seconds"),
+    ("override", "tokens"),
     [
-        ("training.steps=100", 30.0 * 77_824 / 10_000),
-        ("training.tokens=1000000", 30.0 * 384_615 / 10_000),
-        ("training.epochs=2", pytest.approx(30.0 * (2 * 5 / 13) / 0.25)),
+        ("training.steps=100", 77_824),
+        ("training.tokens=1000000", 384_615),
+        ("training.epochs=2", 2 * 5 / 13 * 10_000 / 0.25),
     ],
 )
-def test_an_earlier_training_says_how_long_one_takes_in_proportion(nodes, earlier, override, seconds):
+def test_an_earlier_training_says_how_long_one_takes(nodes, earlier, override, tokens):
+    """30 s, of which 20 for its steps (the last 5,000 of its 10,000 tokens), the rest for what is not steps."""
     found = nodes(override, "training.phases.0.share=5", "training.phases.1.share=8")
-    earlier(found["training.1"], {"tokens": 5, "epochs": 0.1}, 99.0, trainable="lora", seed=8)
-    store = earlier(found["training.1"], {"tokens": 10_000, "epochs": 0.25}, 30.0, seed=7)
+    figures = {"tokens": 10_000, "epochs": 0.25, "tokens_per_second": 250.0, "step_seconds": 20.0}
+    earlier(found["training.1"], {**figures, "tokens_per_second": 1.0}, 99.0, trainable="lora", seed=8)
+    store = earlier(found["training.1"], figures, 30.0, seed=7)
     plan = {item.node.id: item for item in make_plan(list(found.values()), store)}
-    assert plan["training.1"].seconds == seconds
+    assert plan["training.1"].seconds == pytest.approx(10 + tokens / 250)
     assert plan["tokenizer"].seconds is None
+
+
+def test_an_earlier_training_that_only_finished_says_nothing(nodes, earlier):
+    """Its last process found the last checkpoint and took no step."""
+    found = nodes("training.steps=100")
+    figures = {"tokens": 10_000, "epochs": 0.25, "tokens_per_second": 0.0, "step_seconds": 0.0}
+    store = earlier(found["training.1"], figures, 30.0, seed=7)
+    plan = {item.node.id: item for item in make_plan(list(found.values()), store)}
+    assert plan["training.1"].seconds is None

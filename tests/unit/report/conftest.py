@@ -196,6 +196,10 @@ def manifest(folder: Path, node: str, stage: str, number: int) -> None:
     summary: dict = {"note": "x < y & z"}
     if stage == "training":
         summary |= {"peak_memory_bytes": 300 * 1024**2}
+        if node.endswith("2"):
+            shares = (("target", 0.75, 0.7503, 150_060, 1.25), (NASTY[1], 0.25, 0.2497, 49_940, 0.5))
+            names = ("name", "wanted", "share", "tokens", "passes")
+            summary["texts"] = {values[0]: dict(zip(names, values, strict=True)) for values in shares}
         config |= {"name": "embeddings" if node.endswith("1") else "outer-layers", "trainable": "embeddings+head"}
     if stage == "initial-model":
         summary["verification"] = {"warnings": {WARNED: f"mean 9 (rows 7 {NASTY[1]!r})"},

@@ -194,6 +194,12 @@ def test_curves_of_all_phases_one_after_another(report_config, artifacts, measur
     assert len(charts["Adaptation: bits per byte, validation text"]) == 1
 
 
+def test_the_texts_of_a_mixture_are_in_a_table(data):
+    page = render_html(data, None)
+    assert "Texts of mixtures" in page
+    assert '<td>target</td><td class="n">75.0 %</td><td class="n">75.0 %</td><td class="n">150,060</td>' in page
+
+
 def test_what_was_measured_is_in_the_table(report_config, artifacts, measurements):
     page = Page(render_html(collect(report_config, artifacts, measurements), None))
     row = next(row for row in page.rows if row[0] == "train eo 2 outer-layers" and len(row) == 10)

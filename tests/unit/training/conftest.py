@@ -234,7 +234,7 @@ class Together:
     def finished(self) -> Finished:
         assert self.codes() == [0] * len(self.ranks), self.output(0) + self.output(1)
         result = json.loads((self.place / "work" / "result.json").read_text())
-        return Finished(self.place / "out", StageResult(**result))
+        return Finished(self.place / "out", StageResult(result["summary"], result["measurements"]))
 
 
 @pytest.fixture(scope="session")

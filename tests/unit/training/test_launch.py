@@ -173,7 +173,7 @@ def request(tmp_path, make_phase, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"config": {"learnin_rate": 1}}, "learnin_rate"),
+        ({"config": {"learnin_rate": 1}}, "unknown key 'learnin_rate'; did you mean 'learning_rate'?"),
         ({"stage": "trainin"}, "trainin"),
         ({"inputs": []}, "no request that can be used"),
     ],
@@ -204,3 +204,17 @@ def test_the_model_appears_whole(tmp_path, model_folder, corpus_folder, make_pha
     assert (tmp_path / "trained" / "model.safetensors").is_file()
     assert json.loads((tmp_path / "work" / "result.json").read_text())["summary"]["steps"] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["request.json", "trained", "work"]
+
+
+def test_the_same_request_again_finds_its_model(tmp_path, model_folder, corpus_folder, make_phase, caplog):
+    """A cluster may start a job again; another request does not take the model for its own."""
+    caplog.set_level("INFO")
+    inputs = {"model": str(model_folder), "corpus": str(corpus_folder)}
+    assert run.main(request(tmp_path, make_phase, inputs=inputs)) == 0
+    written = (tmp_path / "trained" / "model.safetensors").stat().st_mtime_ns
+    assert run.main(request(tmp_path, make_phase, inputs=inputs)) == 0
+    assert "is there already" in caplog.text
+    other = make_phase(steps=3).model_dump(mode="json")
+    assert run.main(request(tmp_path, make_phase, inputs=inputs, config=other)) == 2
+    assert "is not empty, and not from this request" in caplog.text
+    assert (tmp_path / "trained" / "model.safetensors").stat().st_mtime_ns == written

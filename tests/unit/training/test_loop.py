@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from configs.schema import PhaseConfig
+from tasks.training import loop
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoint import CheckpointFolder
 from tasks.training.course import make_course
@@ -120,6 +121,66 @@ def test_nan_stops_and_keeps_the_checkpoint(make_trainer):
     with pytest.raises(Diverged, match=r"step 7: the loss is nan.*learning rate 0\.00.*lower learning_rate"):
         trainer.run(lambda *args: None)
     assert trainer.places.checkpoints.latest().step == 6
+
+
+@pytest.fixture
+def with_losses(make_trainer, monkeypatch):
+    """A trainer whose steps have the given losses; without changing anything."""
+
+    def make(losses, **values):
+        trainer = make_trainer(steps=len(losses), log_every=5, **values)
+
+        def take_step():
+            figures = torch.tensor([losses[trainer.step]] * 2 + [15.0], dtype=torch.float64)
+            trainer._pending.append(loop._Pending(1e-3, figures, torch.tensor(1.0), 16, 0))
+            trainer.step += 1
+
+        monkeypatch.setattr(trainer, "_take_step", take_step)
+        return trainer
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("losses", "message"),
+    [
+        (
+            [4.0] + [6.0] * 29,
+            r"step 30: the loss began at 4.000, and in the last 10 steps it was 6.000 to 6.000: lower",
+        ),
+        ([4.0] * 10 + [7.5] * 90, r"step 21: the loss began at 4.000, .* 7.500 to 7.500"),
+    ],
+)
+def test_a_loss_that_stays_far_above_its_beginning_stops_the_training(with_losses, losses, message):
+    """At the end 1 nat above is far, 3 in the middle; 21 is the first checkpoint after 10 such steps and 20 in all."""
+    with pytest.raises(Diverged, match=message):
+        with_losses(losses).run(lambda *args: None)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [4.0] + [6.0] * 19,  # too short to tell
+        [4.0] + [9.0] * 9 + [3.0] * 15,  # a spike
+        [4.0] + [4.9] * 30,
+        [4.0] + [6.9] * 20 + [4.5] * 9,  # high for long, but not at the end
+        ([4.0, 9.0] * 20)[:39],  # one of the last steps is no higher
+    ],
+    ids=str,
+)
+def test_a_loss_that_is_not_far_above_for_long_is_let_be(with_losses, losses):
+    trainer = with_losses(losses)
+    trainer.run(lambda *args: None)
+    assert trainer.history.column("loss").tolist() == losses
+
+
+def test_a_learning_rate_far_too_high_is_no_training(make_trainer):
+    """Everything stays finite."""
+    values = {"learning_rate": 1e6, "warmup_steps": 0, "schedule": "constant", "weight_decay": 0.0}
+    trainer = make_trainer(mode="embeddings+head", steps=40, **values)
+    with pytest.raises(Diverged, match="the loss began at 5"):
+        trainer.run(lambda *args: None)
+    assert np.isfinite(trainer.history.rows()).all()
 
 
 def test_progress_says_loss_rate_speed(make_trainer):
