@@ -21,6 +21,7 @@ from tasks.training.sharded_tensor import is_sharded, local, local_rows
 
 FORMAT = 3
 PREFIX = "step-"
+UNFINISHED = "unfinished-"
 DESCRIPTION = "state.json"
 OWN = "own/"
 
@@ -111,8 +112,10 @@ class CheckpointFolder:
             tensors: the state; of sharded tensors each process writes its rows, of others the first writes all.
             own: what each process has for itself.
         """
-        unfinished = self._folder / "unfinished"
+        unfinished = self._folder / f"{UNFINISHED}{step:09d}"  # a name of its own: other machines may remember the last
         if self._ranks.first:
+            for left in self._folder.glob(f"{UNFINISHED}*"):
+                shutil.rmtree(left)
             empty_folder(unfinished)
         self._ranks.wait()
         file = unfinished / _name(self._ranks.rank, self._ranks.count)
@@ -161,6 +164,10 @@ class CheckpointFolder:
 
     def _publish(self, unfinished: Path, step: int, digests: list[str]) -> None:
         description = {"format": FORMAT, "step": step, "fingerprint": self._fingerprint, "sha256": digests}
+        names = [_name(rank, len(digests)) for rank in range(len(digests))]
+        missing = [name for name in names if not (unfinished / name).is_file()]
+        if missing:
+            raise OSError(f"{self._folder} is not the same for all processes: {missing[0]} has not come to it")
         (unfinished / DESCRIPTION).write_text(json.dumps(description, sort_keys=True), encoding="utf-8")
         publish_folder(unfinished, self._place(step))
         for old in self.steps()[: -self._keep] if self._keep is not None else []:

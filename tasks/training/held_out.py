@@ -87,10 +87,13 @@ def bits_per_byte(
     """
     parts = list(_parts(text.windows, tokens))
     sums = torch.zeros(len(parts), dtype=torch.float64)
-    with evaluating(objective), torch.no_grad(), precision:
+    with evaluating(objective), torch.no_grad():
         for turn in range(0, len(parts), ranks.count):
             number = turn + ranks.rank
-            losses = objective.token_losses(*_on_device(parts[min(number, len(parts) - 1)], device))
+            with precision:  # anew in each pass: autocast keeps its copies of weights as long
+                ids, documents = _on_device(parts[min(number, len(parts) - 1)], device)
+                ones = torch.ones_like(ids)  # no mask is needed, since padding is at the right
+                losses = objective.token_losses(ids, documents, attention_mask=ones)
             if number < len(parts):
                 sums[number] = losses.double().sum()
     return math.fsum(ranks.sum(sums).tolist()) / math.log(2) / text.bytes

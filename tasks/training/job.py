@@ -1,5 +1,6 @@
 """What the training and the pretraining stage share: from a model in memory to the stage's files and figures."""
 
+import gc
 import hashlib
 import json
 import logging
@@ -84,6 +85,7 @@ def _run(job: TrainingJob, context: StageContext, device: torch.device, ranks: R
     seed = seed_of_rank(config.seed, ranks.rank)
     with numeric_settings(device, config.threads, seed, ranks.local_count), memory_advice(config):
         prepared = _prepared(job, context.inputs.get("mapping"), device, ranks)
+        ranks.check_shared(context.work)
         with ranks.first_alone():
             text = training_text(_corpora(context), job.encoder, config, context.work, context.progress)
         course = make_course(config, text)
@@ -142,7 +144,7 @@ def _prepared(job: TrainingJob, mapping: Path | None, device: torch.device, rank
         check_fits(job, model)
         prepared = prepare(model, job.config, mapping)
         if mesh is not None:
-            return shard(prepared, mesh)
+            return shard(prepared, mesh, uses_bfloat16(job.config.precision, device))
         prepared.objective.to(device)
         return prepared
 
@@ -155,7 +157,7 @@ def _trainer(prepared: Prepared, text: TrainingText, course: Course, config: Pha
         checkpoint_activations(prepared.base)
     forward = ForwardPass(prepared.objective, method, bfloat16, ranks=place.ranks)
     forward.micro_batch = micro_batch_size(
-        config, place.device, lambda size: _fits(prepared, text, forward, size), place.ranks.count
+        config, place.device, lambda size: _fits(prepared, text, forward, (size, course.rows)), place.ranks.count
     )
     mark = fingerprint(config, prepared, text, course)
     checkpoints = CheckpointFolder(place.work / "checkpoints", mark, ranks=place.ranks)
@@ -164,15 +166,24 @@ def _trainer(prepared: Prepared, text: TrainingText, course: Course, config: Pha
     return Trainer(prepared, text.rows, config, course, forward, places)
 
 
-def _fits(prepared: Prepared, text: TrainingText, forward: ForwardPass, size: int) -> bool:
-    """Whether a micro batch of `size` rows fits beside AdamW's moments on every GPU used; some memory is kept free."""
-    trained = trained_numbers(prepared)
+def _fits(prepared: Prepared, text: TrainingText, forward: ForwardPass, sizes: tuple[int, int]) -> bool:
+    """Whether a micro batch fits beside gradients and AdamW's moments on every GPU used; some memory is kept free.
+
+    Args:
+        prepared: the objective on its device.
+        text: the text.
+        forward: gets the micro batch.
+        sizes: rows of a micro batch, and of a step. Two micro batches are tried where a step has as many: in the second
+            one there are gradients already.
+    """
+    forward.micro_batch, step_rows = sizes
     spare = torch.cuda.get_device_properties(forward.device).total_memory // 25
-    forward.micro_batch = size
     try:
         with leaving_no_trace(prepared, forward.device), prepared.step():
-            moments = torch.empty(MOMENTS * trained + spare, dtype=torch.uint8, device=forward.device)
-            forward.gradients(text.rows.read(0, size * forward.ranks.count))
+            moments = torch.empty(MOMENTS * trained_numbers(prepared) + spare, dtype=torch.uint8, device=forward.device)
+            forward.gradients(text.rows.read(0, min(step_rows, 2 * forward.micro_batch * forward.ranks.count)))
+            if prepared.extra_loss is not None:
+                prepared.extra_loss().backward()  # type: ignore[no-untyped-call]
             del moments
         fits = True
     except (RuntimeError, MemoryError) as error:
@@ -180,10 +191,11 @@ def _fits(prepared: Prepared, text: TrainingText, forward: ForwardPass, size: in
             raise
         fits = False
     finally:
+        gc.collect()
         torch.cuda.empty_cache()
     fits = not forward.ranks.any(not fits)
     if fits:
-        log.info("micro batches of %d sequences fit", size)
+        log.info("micro batches of %d sequences fit", forward.micro_batch)
     return fits
 
 

@@ -51,7 +51,7 @@ def add_lora(model: Any, settings: LoraSettings, seed: int) -> Any:
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # of the CPU alone, where the matrices are made
         return get_peft_model(model, config)
 
 

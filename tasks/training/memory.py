@@ -9,6 +9,8 @@ from configs.schema import PhaseConfig
 from tasks.contract import InputError
 
 TOKENS_ON_CPU = 4096
+# What the CPU's allocator, CUDA, cuBLAS and NCCL say.
+SIGNS = ("can't allocate memory", "not enough memory", "out of memory", "alloc_failed")
 
 
 class OutOfMemory(InputError):
@@ -19,8 +21,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory did not suffice, on a GPU or a CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    text = str(error)
-    return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "not enough memory" in text)
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(sign in text for sign in SIGNS)
 
 
 @contextmanager

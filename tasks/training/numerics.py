@@ -1,5 +1,6 @@
 """Where and how exactly a training computes: device, precision, threads, determinism, random state."""
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal
@@ -32,7 +33,7 @@ def choose_device(wanted: Literal["auto", "cpu", "cuda"], number: int = 0) -> to
 def uses_bfloat16(precision: Literal["auto", "float32", "bfloat16"], device: torch.device) -> bool:
     """Whether the forward pass is computed in bfloat16; 'auto' only on a GPU that has it."""
     if precision == "auto":
-        return device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return precision == "bfloat16"
 
 
@@ -44,6 +45,18 @@ def autocast(device: torch.device, bfloat16: bool) -> AbstractContextManager[obj
 def seed_of_rank(seed: int, rank: int) -> int:
     """The seed of dropout in one of several processes: another for each, in the first one `seed` itself."""
     return seed if rank == 0 else int(np.random.SeedSequence((seed, rank)).generate_state(1)[0])
+
+
+def threads_of_a_process(processes: int) -> int:
+    """CPU threads of one of several processes on this machine.
+
+    OMP_NUM_THREADS says it, unless it is 1, which torchrun and `accelerate launch` set where a person has not.
+    """
+    chosen = os.environ.get("OMP_NUM_THREADS", "1")
+    if chosen.isdigit() and int(chosen) > 1:
+        return int(chosen)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // processes)
 
 
 @contextmanager
@@ -62,7 +75,7 @@ def numeric_settings(device: torch.device, threads: int, seed: int, processes: i
     try:
         with torch.random.fork_rng(devices=devices):
             if threads or processes > 1:
-                torch.set_num_threads(threads or max(1, threads_before // processes))
+                torch.set_num_threads(threads or threads_of_a_process(processes))
             if device.type == "cpu":
                 torch.use_deterministic_algorithms(True, warn_only=True)
                 _fill_uninitialized_memory(False)

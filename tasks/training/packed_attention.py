@@ -51,7 +51,8 @@ class PackedAttention:
     - `mask`, where a model does not look at position ids for that (OPT): an additive float32 mask,
       [rows, 1, length, length], the same in all layers.
 
-    A batch of rows that are one document each goes without any of it, in all three.
+    A batch of rows that are one document each goes without any of it. But for flash attention it has a mask of ones,
+    [rows, length], from which transformers sees that it needs none, and takes the faster kernels.
 
     Args:
         base: a model of transformers without its LM head, as training calls it (`lm_head.base_model`; the first output
@@ -88,7 +89,7 @@ def model_batch(batch: Batch, method: Method, device: torch.device) -> ModelBatc
     numbers = np.where(batch.documents == PADDING, PADDING, np.cumsum(begins).reshape(begins.shape))
     tokens, documents, positions = (_tensor(array, device) for array in (batch.tokens, numbers, batch.positions))
     if batch.is_plain:
-        return ModelBatch(tokens, documents, {})
+        return ModelBatch(tokens, documents, {} if method == "lengths" else {"attention_mask": torch.ones_like(tokens)})
     if method == "mask":
         return ModelBatch(tokens, documents, {"position_ids": positions, "attention_mask": _mask(positions)})
     if method == "positions":

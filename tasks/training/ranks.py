@@ -6,10 +6,13 @@ on everything that is decided on the way, so that all take the same steps.
 
 import logging
 import os
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +21,8 @@ from torch import Tensor, distributed, nn
 from tasks.contract import InputError
 from tasks.training.packed_batch import PADDING, Batch, concatenate
 
-# While the first process encodes the text the others wait. One that has died is noticed by whoever started them.
+# While the first process encodes the text or writes a checkpoint the others wait. One that has died is noticed by
+# whoever started them. What goes from GPU to GPU has torch's own, shorter time.
 PATIENCE = timedelta(hours=24)
 BUCKET_NUMBERS = 2**24
 
@@ -35,6 +39,7 @@ class Ranks:
         local_rank: its number among those on this machine, which is the number of its GPU.
         local_count: how many are on this machine.
         sharded: weights and optimizer's state are divided among them (`sharding`).
+        patient: the group of all for what they agree on, by way of CPUs; None: torch's default group.
     """
 
     rank: int = 0
@@ -42,6 +47,7 @@ class Ranks:
     local_rank: int = 0
     local_count: int = 1
     sharded: bool = False
+    patient: Any = field(default=None, compare=False)
 
     @property
     def first(self) -> bool:
@@ -57,7 +63,7 @@ class Ranks:
     def sum(self, values: Tensor) -> Tensor:
         """The sum over the processes of `values`, in their place."""
         if self.count > 1:
-            distributed.all_reduce(values)
+            distributed.all_reduce(values, group=self.patient if values.device.type == "cpu" else None)
         return values
 
     def any(self, fact: bool) -> bool:
@@ -86,6 +92,25 @@ class Ranks:
         yield
         if self.first:
             self.wait()
+
+    def check_shared(self, folder: Path) -> None:
+        """Nothing, if `folder` is one and the same for all processes.
+
+        Raises:
+            InputError: it is not: each machine has its own, for instance.
+        """
+        if self.count == 1:
+            return
+        mark = folder / f"shared-{self.of_first(secrets.randbits(40))}"
+        if self.first:
+            folder.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+        self.wait()
+        missing = self.any(not mark.exists())
+        if self.first:
+            mark.unlink()
+        if missing:
+            raise InputError(f"the working folder {folder} is not the same for all processes: put it where all see it")
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
@@ -139,8 +164,9 @@ def joined(device: torch.device, sharded: bool) -> Iterator[Ranks]:
         return
     if not ranks.first:
         logging.getLogger().setLevel(logging.ERROR)  # it would say what the first one says
-    distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     log.info("%d processes, %s", ranks.count, "sharded" if sharded else "each with the whole model")
+    ranks = replace(ranks, patient=distributed.new_group(backend="gloo", timeout=PATIENCE))
     yield ranks
     ranks.wait()
     distributed.destroy_process_group()  # not after an error: whoever started the processes ends them

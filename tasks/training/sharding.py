@@ -23,25 +23,32 @@ def mesh_of(device: torch.device) -> Any:
     return init_device_mesh(device.type, (distributed.get_world_size(),))
 
 
-def shard(prepared: Prepared, mesh: Any) -> Prepared:
+def shard(prepared: Prepared, mesh: Any, bfloat16: bool = False) -> Prepared:
     """`prepared` with every weight divided among the processes of `mesh`, each part on its process's device. Nothing is
-    sent.
+    sent. The one given is of no use any more.
 
     Each decoder layer is a unit, and all else another: the head's weight is read outside its own module's forward
     pass, but inside the objective's. A loss of the step is computed in a pass of the objective too. A sparse adapter
     makes its head in each micro batch, since outside such passes there are no whole weights to make it of.
 
+    With `bfloat16` the decoder layers' weights are sent and used so (autocast would keep a copy of its own of each
+    until the backward pass); gradients are summed in float32, and embeddings, head and adapters stay as they are.
+
     Raises:
         InputError: the model cannot be divided.
     """
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     objective: Any = prepared.objective
     scalars = [name for name, parameter in objective.named_parameters() if parameter.ndim == 0]
     if scalars:
         raise InputError(f"processes.sharding 'full' cannot divide {scalars[0]}, a single number: set it to 'none'")
+    prepared.parameters.clear()  # or the whole weights would stay alive, on the device
+    policy = MixedPrecisionPolicy()
+    if bfloat16:
+        policy = MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
     for layer in decoder_layers(_transformer(objective)):
-        fully_shard(layer, mesh=mesh)
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(objective, mesh=mesh)
     objective.token_losses = as_pass(objective, objective.token_losses)
     extra = None if prepared.extra_loss is None else as_pass(objective, prepared.extra_loss)

@@ -89,6 +89,8 @@ def try_out(
         _wait(forward.device)
         return time.perf_counter() - begin
 
+    if forward.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(forward.device)  # what was tried before may have been more
     with leaving_no_trace(prepared, forward.device):
         ahead = micro * steps
         further = one = min(seconds(1) for _ in range(1 if ahead < VERY_FEW else 2 if ahead < FEW else 3))

@@ -63,8 +63,8 @@ def test_none_yet(tmp_path):
 
 
 def test_unfinished_one_is_ignored(folder):
-    (folder / "unfinished").mkdir()
-    (folder / "unfinished" / "state-00000-of-00001.safetensors").write_bytes(b"\0" * 100)
+    (folder / "unfinished-000000018").mkdir()
+    (folder / "unfinished-000000018" / "state-00000-of-00001.safetensors").write_bytes(b"\0" * 100)
     assert CheckpointFolder(folder, "mark").latest().step == 15
     CheckpointFolder(folder, "mark").save(20, {"weight/a": torch.zeros(1)})
     assert sorted(path.name for path in folder.iterdir()) == ["step-000000015", "step-000000020"]

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,13 @@ from tasks.training.checkpoint import CheckpointFolder
 from tasks.training.course import make_course
 from tasks.training.forward import ForwardPass
 from tasks.training.loop import Diverged, Places, Trainer
-from tasks.training.numerics import autocast, choose_device, numeric_settings, uses_bfloat16
+from tasks.training.numerics import (
+    autocast,
+    choose_device,
+    numeric_settings,
+    threads_of_a_process,
+    uses_bfloat16,
+)
 from tasks.training.packing import PackedText
 from tasks.training.strategy import prepare
 from tasks.training.training_text import OneText, TrainingText
@@ -216,6 +224,18 @@ def test_precision_and_device():
         assert choose_device("auto") == CPU
         with pytest.raises(ValueError, match="'cuda' is not available"):
             choose_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "processes", "threads"), [(None, 2, 4), ("1", 2, 4), ("1", 16, 1), ("3", 2, 3), ("2,2", 4, 2)]
+)
+def test_threads_of_one_of_several_processes(monkeypatch, chosen, processes, threads):
+    """A 1 is what launchers set where a person has not; 8 cores here."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", chosen)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(8), raising=False)
+    assert threads_of_a_process(processes) == threads
 
 
 def test_settings_are_put_back():

@@ -60,6 +60,7 @@ def test_without_others_nothing_is_joined(monkeypatch):
 
 
 TALK = """
+from pathlib import Path
 from torch import nn
 from tasks.training import ranks as module
 module.BUCKET_NUMBERS = 8
@@ -72,6 +73,12 @@ with module.joined(torch.device("cpu"), sharded=False) as ranks:
     with ranks.first_alone():
         assert os.path.exists(written) == (me == 1)
         open(written, "w").close()
+    ranks.check_shared(Path(shared))
+    try:
+        ranks.check_shared(Path(shared) / str(me))
+        raise AssertionError("each has its own")
+    except module.InputError as error:
+        assert "is not the same for all processes" in str(error)
     with ranks.in_turn():
         for what in ("begins", "ends"):
             with open(turns, "a") as log:
@@ -95,7 +102,11 @@ with module.joined(torch.device("cpu"), sharded=False) as ranks:
 
 
 def test_two_processes_talk(tmp_path, start_code):
-    together = start_code(tmp_path, TALK, {"written": str(tmp_path / "written"), "turns": str(tmp_path / "turns")})
+    together = start_code(
+        tmp_path,
+        TALK,
+        {"written": str(tmp_path / "written"), "turns": str(tmp_path / "turns"), "shared": str(tmp_path)},
+    )
     assert together.codes() == [0, 0], together.output(0) + together.output(1)
     assert (tmp_path / "turns").read_text().splitlines() == ["0 begins", "0 ends", "1 begins", "1 ends"]
 

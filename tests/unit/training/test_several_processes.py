@@ -64,6 +64,19 @@ def test_the_same_as_one_process(
     assert_alike(together.finished(), alone)
 
 
+def test_halves_of_weights_are_close_to_copies_in_half_precision(
+    tmp_path, run_training, start_processes, make_model_folder, make_phase
+):
+    """Sharded layers compute with bfloat16 weights, norms too; autocast leaves norms alone."""
+    values, model = {"steps": 6, "learning_rate": 1e-3, "precision": "bfloat16"}, make_model_folder()
+    config = make_phase(**values, processes={"sharding": "full"}, validation={"every": 3, "sentences": 5})
+    together = start_processes(tmp_path / "two", model, config)
+    alone = run_training(tmp_path / "one", model, make_phase(**values))
+    found, wanted = table(together.finished()), table(alone)
+    np.testing.assert_allclose(found["loss"], wanted["loss"], rtol=2e-3)
+    np.testing.assert_allclose(found["gradient_norm"], wanted["gradient_norm"], rtol=5e-2)
+
+
 def wait_for(together, step):
     """Until the first process has told of a step from `step` on, or a process has ended."""
     while all(rank.is_alive() for rank in together.ranks):
