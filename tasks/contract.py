@@ -92,6 +92,7 @@ class Stage:
         isolated: run in a child process of its own (memory freed, a crash does not take the worker along).
         retries: how often a failure other than `InputError` is tried again.
         environment: variables of the process of an isolated stage, where they are not set already.
+        grace_seconds: time that an isolated stage has to save its state when it is interrupted, before it is killed.
         reads_measurements: it shows how long its inputs took and how fast they were (not where it is isolated).
     """
 
@@ -102,6 +103,7 @@ class Stage:
     isolated: bool = False
     retries: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
+    grace_seconds: float = 30.0
     reads_measurements: bool = False
 
 

@@ -20,7 +20,6 @@ from typing import IO, Any
 
 from tasks.contract import InputError, Progress, Stage, StageContext, StageResult, load_stage, no_note, no_progress
 
-GRACE_SECONDS = 30.0
 INTERRUPTED = 128 + signal.SIGTERM
 # A thread of OpenMP (torch) that waits spins this often before it sleeps. The default, 300,000, makes training many
 # times slower on cores that others use too; 1,000 costs nothing where they are free.
@@ -75,7 +74,7 @@ def run_in_child(stage: str, context: StageContext, on_line: Callable[[str], Non
             code = child.wait()
             reader.join()
         except BaseException:
-            stop(child)
+            stop(child, load_stage(stage).grace_seconds)
             raise
     return _result(stage, code, outcome, tail)
 
@@ -215,7 +214,7 @@ def _result(stage: str, code: int, outcome: dict[str, Any], tail: deque[str]) ->
     raise StageFailed(f"stage {stage!r} ended without a result: {reason}. End of its output:\n{lines}")
 
 
-def stop(child: "subprocess.Popen[Any]", grace: float = GRACE_SECONDS) -> None:
+def stop(child: "subprocess.Popen[Any]", grace: float) -> None:
     """End a child and its process group: SIGTERM, `grace` seconds to save its state, then SIGKILL."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGTERM)

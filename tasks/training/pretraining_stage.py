@@ -36,4 +36,4 @@ def run(context: StageContext) -> StageResult:
     return run_job(job, context)
 
 
-STAGE = Stage("pretraining", 2, PretrainConfig, run, isolated=True, retries=1)
+STAGE = Stage("pretraining", 2, PretrainConfig, run, isolated=True, retries=1, grace_seconds=900)

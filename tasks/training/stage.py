@@ -44,4 +44,4 @@ def run(context: StageContext) -> StageResult:
     return run_job(job, context)
 
 
-STAGE = Stage("training", 2, PhaseConfig, run, isolated=True, retries=1)
+STAGE = Stage("training", 2, PhaseConfig, run, isolated=True, retries=1, grace_seconds=900)
