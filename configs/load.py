@@ -235,13 +235,13 @@ def _override(tree: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
 
 def _refuse_two_ways(overrides: Sequence[str]) -> None:
     """Refuse overrides that say the same thing in two ways: the later would win over the earlier in silence."""
-    said: dict[tuple[str, ...], str] = {}
+    said: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {}
     for text in overrides:
         parts, value = parse_override(text)
         for group in TrainingConfig.alternatives:
             if parts[-1] in group and value is not None:
-                other = said.setdefault((*parts[:-1], *group), text)
-                if parse_override(other)[0] != parts:
+                named, other = said.setdefault((*parts[:-1], *group), (parts, text))
+                if named != parts:
                     raise ConfigError(f"overrides {other!r} and {text!r} say the same thing in two ways: give one")
 
 

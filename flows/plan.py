@@ -108,9 +108,9 @@ def _plan_node(
         return PlannedNode(
             node, "depends" if upstream else "cached", reasons, found.artifact.seconds, cost, found.artifact
         )
-    nearest_one = nearest(history.of(node.stage), request)
-    seconds = _expected(history, node, nearest_one)
-    why = ["never run"] if nearest_one is None else nearest_one.describe()
+    difference = nearest(history.of(node.stage), request)
+    seconds = _expected(history, node, difference)
+    why = ["never run"] if difference is None else difference.describe()
     if found.problem is not None:
         why = [f"damaged: {found.problem}"]
     return PlannedNode(node, "run", tuple(why), seconds, cost, None)
@@ -120,17 +120,17 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
-def _expected(history: _History, node: Node, nearest_one: Difference | None) -> float | None:
+def _expected(history: _History, node: Node, difference: Difference | None) -> float | None:
     """Seconds, by the nearest earlier run of the stage."""
-    if nearest_one is None:
+    if difference is None:
         return None
-    earlier = next(item for item in history.of(node.stage) if item.key == nearest_one.key)
+    earlier = next(item for item in history.of(node.stage) if item.key == difference.key)
     length = _length(node.config)
     if length is None:
         return earlier.seconds
     unit, amount = length
     figures = earlier.summary
-    if not figures.get("tokens_per_second"):  # its last process took no step, or it is of an earlier version
+    if not (figures.get("tokens_per_second") and figures.get("epochs")):  # no step, or of an earlier version
         return None
     tokens = amount if unit == "tokens" else amount * figures["tokens"] / figures["epochs"]
     return float(earlier.seconds - figures["step_seconds"] + tokens / figures["tokens_per_second"])

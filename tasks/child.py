@@ -33,12 +33,11 @@ def die_with_parent(parent: int) -> None:
 
 
 class EventSender:
-    """Writes events; progress at most every `PROGRESS_SECONDS`, but always what begins other work or completes it."""
+    """Writes events; progress is passed on at most every `PROGRESS_SECONDS`, and always when it is complete."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._last = float("-inf")
-        self._work: tuple[str, float | None] | None = None
 
     def send(self, event: dict[str, Any]) -> None:
         """Write one event."""
@@ -48,9 +47,8 @@ class EventSender:
     def progress(self, done: float, total: float | None, unit: str, message: str = "") -> None:
         """A `tasks.contract.Progress`."""
         now = time.monotonic()
-        due = now - self._last >= PROGRESS_SECONDS or (total is not None and done >= total)
-        if due or self._work != (unit, total):
-            self._last, self._work = now, (unit, total)
+        if now - self._last >= PROGRESS_SECONDS or (total is not None and done >= total):
+            self._last = now
             self.send({"progress": {"done": done, "total": total, "unit": unit, "message": message}})
 
     def note(self, text: str) -> None:

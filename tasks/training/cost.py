@@ -12,10 +12,11 @@ from tasks.training.adapter_sparse import SparseAdapter
 from tasks.training.course import Course
 from tasks.training.lm_head import base_model
 from tasks.training.strategy import Prepared
-from tasks.training.training_text import TARGET, TrainingText
+from tasks.training.training_text import TrainingText
 
-# Bytes a number: weights, and for trained ones the gradient and AdamW's two moments, all float32.
-WEIGHT, TRAINED = 4, 12
+# Bytes a number: weights, AdamW's two moments, and for trained ones these and the gradient, all float32.
+WEIGHT, MOMENTS = 4, 8
+TRAINED = WEIGHT + MOMENTS
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def training_cost(prepared: Prepared, text: TrainingText, course: Course, recomp
         steps=course.steps,
         tokens=round(draws * text.tokens_per_row),
         places=places,
-        epochs=draws / text.rows_of_epochs(1.0) if TARGET in text.texts else 0.0,
+        epochs=draws / text.rows_of_epochs(1.0),
         flops=places * a_token,
         memory_bytes=WEIGHT * total + TRAINED * trained,
         checkpoint_bytes=TRAINED * trained,

@@ -104,8 +104,7 @@ class History:
 
     def mean_of_last_tenth(self) -> float:
         """Mean loss of the last 10 % of the steps, at least one."""
-        losses = self.column("loss")
-        return float(losses[-max(1, len(losses) // 10) :].mean())
+        return float(np.mean(self.last_losses(max(1, len(self) // 10))))
 
 
 class Scores:

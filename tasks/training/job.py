@@ -16,7 +16,7 @@ from storage.tables import write_table
 from tasks.contract import InputError, StageContext, StageResult, no_note, no_progress
 from tasks.training.best_weights import BestWeights
 from tasks.training.checkpoint import CheckpointFolder
-from tasks.training.cost import TrainingCost, training_cost
+from tasks.training.cost import MOMENTS, TrainingCost, training_cost
 from tasks.training.course import Course, make_course
 from tasks.training.forward import ForwardPass, checkpoint_activations, packing_method
 from tasks.training.held_out import HeldOut, held_out
@@ -31,7 +31,7 @@ from tasks.training.strategy import Prepared, prepare
 from tasks.training.tensorboard_log import curves_folder
 from tasks.training.text_encoder import TextEncoder
 from tasks.training.training_text import TARGET, TrainingText, training_text
-from tasks.training.trial import MOMENTS, leaving_no_trace, trained_numbers, try_out
+from tasks.training.trial import leaving_no_trace, trained_numbers, try_out
 
 log = logging.getLogger(__name__)
 
@@ -259,7 +259,7 @@ def summary(trainer: Trainer, cost: TrainingCost, text: TrainingText) -> dict[st
         "mean_loss_of_last_tenth": history.mean_of_last_tenth() if len(history) else None,
         "steps": trainer.step,
         "tokens": history.tokens,
-        "epochs": seen[TARGET].passes if TARGET in seen else 0.0,
+        "epochs": seen[TARGET].passes,
         "parameters_trained": cost.trained,
         "parameters": cost.total,
         "flops": cost.flops * share,

@@ -98,7 +98,7 @@ class Trainer:
             while not (stopping := self.ranks.any(stop.received)) and not self.finished:
                 self._take_step()
                 if self.step == first + 1:
-                    self._settle()
+                    self._settle()  # a model that gives no numbers is told of at once
                 self._after_step(progress)
             if stopping:
                 self.save()

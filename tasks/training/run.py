@@ -90,7 +90,7 @@ def _refuse_another(context: StageContext) -> None:
     """
     file = context.work / RESULT
     known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    if known.get("made_from") != json.loads(json.dumps(_made_from(context))):
+    if known.get("made_from") != _made_from(context):
         raise InputError(
             f"out: {context.out} is not empty, and not from this request: name a folder that is not there, or remove "
             "what is in it"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,12 +42,16 @@ class TextEncoder:
         self.bos, self.eos, self.pad = loaded.bos_token_id, loaded.eos_token_id, loaded.pad_token_id
         self.size = max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
+    def encodings(self, texts: Sequence[str]) -> list[Any]:
+        """Of each text its `tokenizers.Encoding`: the tokens without BOS and EOS."""
+        encodings: list[Any] = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return encodings
+
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.int32]:
         """The tokens of all `texts` in a row, each text as `BOS text EOS`: [tokens] int32."""
         before = [] if self.bos is None else [self.bos]
         after = [] if self.eos is None else [self.eos]
-        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        parts = chain.from_iterable((before, encoding.ids, after) for encoding in encodings)
+        parts = chain.from_iterable((before, encoding.ids, after) for encoding in self.encodings(texts))
         return np.fromiter(chain.from_iterable(parts), dtype=np.int32)
 
     def check(self, texts: Sequence[str]) -> None:
@@ -57,9 +62,8 @@ class TextEncoder:
             InputError: it does not.
         """
         plain = [text for text in texts if not any(token in text for token in self._special)]
-        ours = self._tokenizer.encode_batch_fast(plain, add_special_tokens=False)
         theirs = self._loaded(plain, add_special_tokens=False)["input_ids"] if plain else []
-        for text, own, other in zip(plain, ours, theirs, strict=True):
+        for text, own, other in zip(plain, self.encodings(plain), theirs, strict=True):
             if own.ids != other:
                 raise InputError(
                     f"tokenizer: {self._folder}/tokenizer.json gives {own.ids[:SHOWN]} for {text[:40]!r}, but "

@@ -72,7 +72,7 @@ def encode_corpus(corpus: Path, encoder: TextEncoder, work: Path, progress: Prog
 
 def encode_documents(encoder: TextEncoder, texts: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """As `TextEncoder.encode`, with lengths: [tokens] int32, all `texts` in a row; [texts] int64, tokens of each."""
-    encodings = encoder._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+    encodings = encoder.encodings(texts)
     marks = (encoder.bos is not None) + (encoder.eos is not None)
     lengths = np.fromiter((len(encoding) for encoding in encodings), dtype=np.int64, count=len(encodings)) + marks
     ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), dtype=np.int32)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from tasks.durations import in_words
+from tasks.training.cost import MOMENTS
 from tasks.training.forward import ForwardPass
 from tasks.training.packed_batch import Batch
 from tasks.training.sharded_tensor import local
@@ -16,7 +17,6 @@ from tasks.training.speed import peak_memory
 from tasks.training.strategy import Prepared
 from tasks.training.training_text import Rows
 
-MOMENTS = 8  # bytes of AdamW's two moments for each number trained; they are made in the first step
 FEW, VERY_FEW = 100, 10  # micro batches ahead: with fewer it is tried less
 BACKWARD = 2  # the backward pass costs as much as so many forward passes
 
@@ -101,7 +101,7 @@ def try_out(
     return Trial(
         step_seconds=one + (micro - 1) * further,
         score_seconds=further / (1 + BACKWARD) / places / processes,
-        memory_bytes=peak_memory(forward.device) + MOMENTS * trained_numbers(prepared),
+        memory_bytes=peak_memory(forward.device) + MOMENTS * trained_numbers(prepared),  # made in the first step
     )
 
 
